@@ -1,6 +1,6 @@
 """What local training states of its steps: a theorem holds only for what is stated here."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from jax.typing import ArrayLike
 from jaxtyping import Array
@@ -38,8 +38,11 @@ class LocalSteps(NamedTuple):
     num_devices: int | None = None  # n of DP-SGD's printed figure, for one step a round; `systems.dp_sgd` fills it in
 
 
-def of_changed_updates(steps: LocalSteps | None) -> LocalSteps | None:
-    """What training states whose update is made of that of other training, with nothing but what is public."""
-    if steps is None or steps.form not in ("plain", "momentum from zero"):
+def of_changed_training(steps: LocalSteps | None, form: Literal["forgetting", "remembering"]) -> LocalSteps | None:
+    """What training states that makes its updates of those of other training, and of what is public or remembered.
+
+    A form that no theorem knows stays.
+    """
+    if steps is None or steps.form == "remembering" or steps.form not in get_args(Form):
         return steps
-    return steps._replace(form="forgetting", learning_rate=None)
+    return steps._replace(form=form, learning_rate=None)

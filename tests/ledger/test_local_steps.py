@@ -15,7 +15,7 @@ from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.looks import _kind_of
 from fedjax_priv.base import ClientData, Local, Stated
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import bounded, fedsgd, local_sgd, scheduled
+from fedjax_priv.clients import bounded, fedsgd, local_sgd, once_per_model, scheduled
 from fedjax_priv.layers import plain_field
 from fedjax_priv.ledger import ledger, worst
 from fedjax_priv.ledger.by_release import ACCOUNTANTS
@@ -205,6 +205,8 @@ FOREIGN = {
     "compiled": lambda local: local._replace(apply=jax.jit(local.apply)),
     "own": lambda local: Local(lambda n, params: (), lambda *args: local.apply(*args)),
     "unknown form": lambda local: stating(local, form="luck"),
+    "unknown form, once per model": lambda local: once_per_model(stating(local, form="luck")),
+    "unknown form, clipped": lambda local: bounded(stating(local, form="luck"), clip=1.0),
     "DP-SGD of several steps": lambda local: stating(local, num_devices=N),
 }
 
