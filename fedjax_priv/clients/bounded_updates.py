@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float32, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told, Updates
+from fedjax_priv.clients.local_steps import of_changed_training
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.quotients import quotient
 
@@ -49,7 +50,8 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
         return _in_unit_ball(local.updates(key, params, data, cohort), weights(data) / clip)
 
     sums = without_rows if local.updates and margin == 0 else None
-    return local._replace(apply=Stated(_bounding(local, weights, bound), local.steps, sums, in_place=local.in_place))
+    about = of_changed_training(local.steps, "forgetting")
+    return local._replace(apply=Stated(_bounding(local, weights, bound), about, sums, in_place=local.in_place))
 
 
 def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
@@ -96,7 +98,8 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
 
     plain = local._replace(apply=lambda key, memory, told, *rest: local.apply(key, memory, told.params, *rest))
     sums = without_rows if local.updates and margin == 0 else None
-    return local._replace(apply=Stated(_bounding(plain, weights, bound), local.steps, sums, in_place=local.in_place))
+    about = of_changed_training(local.steps, "forgetting")
+    return local._replace(apply=Stated(_bounding(plain, weights, bound), about, sums, in_place=local.in_place))
 
 
 def _in_unit_ball(found: Updates, unit: Array) -> Updates:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float32, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated, Told
+from fedjax_priv.clients.local_steps import of_changed_training
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.products import rounded_product
 
@@ -69,7 +70,7 @@ def controlled(local: Local) -> Local:
         change = rows_where(length > 0, mean_step - control, jnp.zeros(()))
         return jnp.concatenate([update, change], axis=1), Controlled(after, own + change), loss
 
-    about = local.steps and local.steps._replace(form="remembering")
+    about = of_changed_training(local.steps, "remembering")
     return Local(init, Stated(apply, about, in_place=local.in_place))
 
 

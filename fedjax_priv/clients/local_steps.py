@@ -1,16 +1,17 @@
 """What local training states of its steps: a theorem holds only for what is stated here."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from jax.typing import ArrayLike
 from jaxtyping import Array
 
-Form = Literal["plain", "momentum from zero", "remembering"]
+Form = Literal["plain", "momentum from zero", "forgetting", "remembering"]
 """What an update is made of, from noisy gradients `g_s = (sum of clipped sample gradients) / batch_size + noise`.
 
 - "plain": `w <- w - eta g_s`, with one eta for all clients, rounds and steps; nothing is kept from round to round.
 - "momentum from zero": `v <- mu v + g_s`, `w <- w - eta v` from v = 0 in every round, with one eta and one mu; nothing
   is kept from round to round.
+- "forgetting": any function of the noisy gradients of this round, and of what is public.
 - "remembering": any function of the noisy gradients of this round and earlier ones, and of what is public.
 
 In all of them batches are cut from a uniform shuffle of the client's samples, a new one in each round and whenever all
@@ -33,4 +34,15 @@ class LocalSteps(NamedTuple):
     num_steps: int | None  # tau, of every client in a round; None: `num_epochs` passes
     num_epochs: int | None
     momentum: ArrayLike = 0.0  # mu of `v <- mu v + g_s`
+    learning_rate: ArrayLike | None = None  # eta of "plain" and "momentum from zero"; None in other forms
     num_devices: int | None = None  # n of DP-SGD's printed figure, for one step a round; `systems.dp_sgd` fills it in
+
+
+def of_changed_training(steps: LocalSteps | None, form: Literal["forgetting", "remembering"]) -> LocalSteps | None:
+    """What training states that makes its updates of those of other training, and of what is public or remembered.
+
+    A form that no theorem knows stays.
+    """
+    if steps is None or steps.form == "remembering" or steps.form not in get_args(Form):
+        return steps
+    return steps._replace(form=form, learning_rate=None)

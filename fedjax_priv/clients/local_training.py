@@ -148,7 +148,8 @@ def local_sgd(
     plain: Form = "momentum from zero" if has_velocity else "plain"
     pulled = not _is_zero(proximal)
     form: Form = "remembering" if carries or scheduled or pulled else plain
-    steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs, momentum)
+    eta = None if callable(learning_rate) or form == "remembering" else learning_rate
+    steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs, momentum, eta)
     special = carries or scheduled or isinstance(loss, RandomLoss) or not _is_zero(gradient_noise)
     if num_steps != 1 or sample_clip is not None or special:
         return Local(init, Stated(apply, steps, corrected=corrected, in_place=True))

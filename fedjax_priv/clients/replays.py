@@ -2,6 +2,7 @@
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Local, Stated
+from fedjax_priv.clients.local_steps import of_changed_training
 from fedjax_priv.crypto.digest import model_digest
 
 
@@ -32,5 +33,5 @@ def once_per_model(local: Local) -> Local:
     """
     _validate.part(Local, "clients.local_sgd(...)", local=local)
     # Who sits out was in an earlier round: no theorem holds here that needs clients who keep nothing between rounds.
-    about = local.steps and local.steps._replace(form="remembering")
+    about = of_changed_training(local.steps, "remembering")
     return local._replace(apply=Stated(local.apply, about, local.updates, in_place=local.in_place), digest=model_digest)

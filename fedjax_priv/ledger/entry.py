@@ -8,7 +8,7 @@ import xarray as xr
 
 from fedjax_priv.clients import LocalSteps
 
-FORGETTING = {"plain", "momentum from zero"}
+FORGETTING = {"plain", "momentum from zero", "forgetting"}
 """Forms of local training that keep nothing from round to round."""
 
 

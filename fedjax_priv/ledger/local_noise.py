@@ -15,6 +15,13 @@ Which rows of `theory.cdp_fl` hold for which form of local steps (`clients.Local
   low. Theorem 1 of the paper is for these steps as well.
 
 A form that is not listed here has no figure.
+
+Each upload is rounded at random to a grid before the sum. With the last noise of deviation s in grid points, a rounded
+number has the characteristic function `sum_j e^{-i m u} phi(u)`, u = t + 2 pi j, of a Gaussian of mean m and the hat
+function. If all h clients had the same j in a product, the sum would be the sum of real numbers rounded at random, by
+the B-spline of order 2 h: post-processing, which rows 2 to 4 allow. Other products are below
+`e^{-2 pi^2 s^2 (1 - 1/h)}`: nothing from s = 3 on. On a coarse grid there is no figure, and rows 2 to 4 would be false:
+with s near 0 all that is left of a client's noise is a coin for rounding up.
 """
 
 from collections.abc import Mapping, Set
@@ -31,13 +38,16 @@ from fedjax_priv.theory.cdp_fl.proved import Adversary
 
 ADJACENT = "one sample of a client is replaced, and losses and gradients stay finite"
 ROUNDING = (
-    "each upload is rounded before the sum; rows 3 and 4 are for sums of real vectors; clients that do not collude are "
+    "rounding before the sum costs less than 2**-100 at a number, on a grid this fine; clients that do not collude are "
     "taken to add their noise"
 )
+FINE = 3.0
+"""Least deviation of the noise of a step in an upload, in grid points, with which noise of clients adds up."""
 EVERYBODY: tuple[Adversary, str] = "everybody", "every local step, all other clients colluding"
-PLAIN, MOMENTUM, REMEMBERING = "plain", "momentum from zero", "remembering"
+PLAIN, MOMENTUM, FORGETS, REMEMBERING = "plain", "momentum from zero", "forgetting", "remembering"
 COVERED: Mapping[str, Set[str]] = MappingProxyType({
-    "Theorem 1": {PLAIN}, "row 1": {PLAIN, MOMENTUM, REMEMBERING}, "row 2": {PLAIN, MOMENTUM}, "rows 3 and 4": {PLAIN},
+    "Theorem 1": {PLAIN}, "row 1": {PLAIN, MOMENTUM, FORGETS, REMEMBERING}, "row 2": {PLAIN, MOMENTUM},
+    "rows 3 and 4": {PLAIN},
 })  # fmt: skip
 """The forms of local steps that each theorem is proved for, as the module says."""
 
@@ -61,18 +71,21 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     upload = question.run.up_bytes.sel(phase="upload")
     dropped = int((upload == 0).sum("client").max())  # in failed rounds too, as if opened
 
+    lonely = uncovered(steps, "row 2") or too_coarse(release, steps)
+
     def proved(name: Adversary, number: int) -> Figure:
-        if why := uncovered(steps, "row 1" if name == "everybody" else "row 2"):
+        if why := uncovered(steps, "row 1") if name == "everybody" else lonely:
             return none(why)
         lipschitz = None if uncovered(steps, "rows 3 and 4") else question.lipschitz
         return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
     claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
     whole = bool(np.equal(training.num_samples, training.batch_size).all())
-    alone = bool(np.equal(training.local_steps, 1).all()) and not uncovered(steps, "row 2")
-    gaussian = lambda name: whole and (name == "everybody" or alone)
+    once = bool(np.equal(training.local_steps, 1).all()) and not lonely
+    gaussian = lambda name: whole and (name == "everybody" or once)
+    note = "" if lonely else ROUNDING
     return [
-        Entry(who, ADJACENT, said, proved(name, number), ROUNDING, name, gaussian(name))
+        Entry(who, ADJACENT, said, proved(name, number), note, name, gaussian(name))
         for said, (name, who, number) in zip(claims, rows, strict=True)
     ]
 
@@ -113,6 +126,19 @@ def uncovered(steps: LocalSteps, theorem: str) -> str:
     if steps.form in known:
         return ""
     return f"no theorem covers these local steps: {theorem} is for {' or '.join(sorted(known))}, these are {steps.form}"
+
+
+def too_coarse(release: LocalNoise, steps: LocalSteps) -> str:
+    """Why the noise of clients does not add up in a sum of rounded uploads; "" if it does."""
+    if steps.learning_rate is None:
+        return "the learning rate is not stated"
+    points = float(np.asarray(release.levels)) * float(np.asarray(steps.learning_rate)) * float(np.asarray(steps.sigma))
+    if points >= FINE:
+        return ""
+    return (
+        f"uploads are rounded to a grid on which noise of a step has deviation {points:.3g}, below {FINE:g} points: it "
+        "does not add up in the sum; give more levels"
+    )
 
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:

@@ -17,9 +17,11 @@ WHY = "Gaussian mechanism, exact (Balle and Wang 2018), of sensitivity 2 C in ev
 
 def entries(release: NoisyUploads, question: Question) -> list[Entry]:
     """The entry for whoever sees every upload of a client."""
-    if not release.noise_variance:
+    variance = np.asarray(release.noise_variance, np.float64)
+    if not variance.all():
         return [no_guarantee(WHO, ADJACENT, "updates are clipped and no noise is added")]
-    moved = float(release.clip) / np.sqrt(float(release.noise_variance))
+    of_places = np.broadcast_to(variance, question.count.shape)[question.run.client_id.values]
+    moved = float(release.clip) / np.sqrt(of_places)
     why = f"{WHY}; {release.condition}" if release.condition else WHY
     figure = lambda distance: gaussian_uploads(question, distance * moved, why)
     zeros = worst(figure(1.0))

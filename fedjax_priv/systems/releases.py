@@ -145,6 +145,7 @@ class LocalNoise(NamedTuple):
     """Noise on every local step, whose uploads are summed (CDP-FL, DP-SGD); `Algorithm.steps` has the steps."""
 
     secure: bool  # only the sum is seen; otherwise each upload is
+    levels: float | Array  # grid points of the quantizer per unit
 
 
 class Participation(NamedTuple):

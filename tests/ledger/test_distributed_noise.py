@@ -15,6 +15,7 @@ from fedjax_priv.clients import sample
 from fedjax_priv.layers import plain_field
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import ledger
+from fedjax_priv.ledger.distributed_noise import smallest_sum
 from fedjax_priv.systems import compose, f2ed, fedrep, secagg, share, sparse_secagg
 from fedjax_priv.theory import skellam
 from helpers import targets, towards_target
@@ -64,6 +65,23 @@ def test_a_sum_holds_the_noise_of_who_arrived_and_is_not_known():
     assert len(set(np.round(server.proved.epsilon, 6))) == 3  # clients who lost no, one and two uploads
     assert f"eps {max(by_hand([4, 6, 5], distance=1.0)):.4g} where" in server.note
     assert "4 honest clients or more" in server.proved.why
+
+
+def fewest_of_all(group_size, threshold, cohort, arrived):
+    """Of every way in which so many uploads can be spread over places of groups that a cohort does not fill."""
+    places = -(-cohort // group_size) * group_size
+    of_groups = lambda came: np.bincount([place // group_size for place in came])
+    sums = [of_groups(came) for came in itertools.combinations(range(places), arrived)]
+    return min(int(sum_) for each in sums for sum_ in each if sum_ >= threshold)
+
+
+@pytest.mark.parametrize(("group_size", "threshold"), [(1, 1), (2, 1), (3, 2), (4, 1), (5, 3), (8, 2)])
+def test_the_smallest_sum_is_that_of_the_worst_places(group_size, threshold):
+    for cohort in range(2, 8):
+        for arrived in range(min(cohort, max(threshold, cohort - 2)), cohort + 1):
+            if arrived >= threshold:
+                found = smallest_sum(group_size, threshold, cohort, np.array([arrived]))
+                assert found.tolist() == [fewest_of_all(group_size, threshold, cohort, arrived)]
 
 
 def test_enough_colluding_clients_open_every_upload():

@@ -15,11 +15,12 @@ from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.looks import _kind_of
 from fedjax_priv.base import ClientData, Local, Stated
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import fedsgd, local_sgd, scheduled
+from fedjax_priv.clients import bounded, fedsgd, local_sgd, once_per_model, scheduled
 from fedjax_priv.layers import plain_field
 from fedjax_priv.ledger import ledger, worst
 from fedjax_priv.ledger.by_release import ACCOUNTANTS
-from fedjax_priv.ledger.local_noise import COVERED
+from fedjax_priv.ledger.local_noise import COVERED, FINE
+from fedjax_priv.testing import cohort_of
 from fedjax_priv.theory import cdp_fl, gaussian, wireless
 
 N, TAU, M, DELTA, MU, PULL = 100, 10, 4, 1e-5, 0.9, 1.9
@@ -27,7 +28,7 @@ SIGMA, CLIP = 0.8, 1.0
 
 
 def loss(params, examples):
-    return (params * examples).sum(-1)
+    return (params[None] * examples).sum(-1)
 
 
 def noisy(**how):
@@ -123,6 +124,69 @@ def test_noise_of_several_sizes_in_a_sum_is_no_guarantee(how):
     assert worst(found["everybody"].proved) == worst(by_view(noisy())["everybody"].proved) > 0
 
 
+def rounded(mean, deviation, far=40):
+    """Masses of `N(mean, deviation^2)` rounded up or down at random, at -far, ..., far."""
+    x = np.linspace(-9.0, 9.0, 40001)
+    weight, place = np.exp(-(x**2) / 2), mean + deviation * x
+    low, masses = np.floor(place).astype(int), np.zeros(2 * far + 1)
+    np.add.at(masses, low + far, weight * (1 - (place - low)))
+    np.add.at(masses, low + far + 1, weight * (place - low))
+    return masses / weight.sum()
+
+
+def beyond(eps, p, q):
+    return np.maximum(p - np.exp(eps) * q, 0).sum()
+
+
+def test_noise_that_a_grid_rounds_away_does_not_add_up():
+    """One number, ten clients, nine of which are between two grid points: the exact sum leaks more than row 2 says."""
+    shift, points, h = 0.2, 0.1, 10
+    others = functools.reduce(np.convolve, [rounded(0.5, points)] * (h - 1))
+    p, q = (np.convolve(others, rounded(0.25 + sign * shift, points)) for sign in (1, -1))
+    eps = gaussian.epsilon(DELTA, 2 * shift / points / np.sqrt(h))  # of row 2
+    assert max(beyond(1.9 * eps, p, q), beyond(1.9 * eps, q, p)) > DELTA
+    system = lambda points: functools.partial(systems.cdp_fl, levels=points / SIGMA)
+    fine, coarse = (by_view(noisy(num_steps=1), system=system(s), colluding=2) for s in (1.01 * FINE, 0.99 * FINE))
+    for view in ("server", "device", "coalition"):
+        assert coarse[view].proved.epsilon is None and "give more levels" in coarse[view].proved.why
+        assert not coarse[view].gaussian and worst(fine[view].proved) < worst(fine["everybody"].proved)
+    assert worst(coarse["everybody"].proved) == worst(fine["everybody"].proved)
+    composed = systems.compose(noisy(num_steps=1), num_clients=N, secure="enrolled", levels=1.0)
+    assert entries(composed)[0].proved.epsilon is None
+    half = by_view(noisy(num_steps=1, learning_rate=0.5), system=system(1.01 * FINE))
+    assert half["server"].proved.epsilon is None, "a step half as long has half the noise"
+
+
+@pytest.mark.parametrize("h", [2, 3])
+@pytest.mark.parametrize("points", [0.5, 0.8, 1.1])
+def test_a_sum_of_rounded_numbers_is_a_rounded_sum_but_for_aliases(points, h):
+    """The bound that `FINE` is from; between 0 and 1 the hat function is that of one number, h of them a B-spline."""
+    means, far = np.array([0.3, -0.45, 0.1])[:h], 40
+    summed = functools.reduce(np.convolve, [rounded(mean, points, far) for mean in means])
+    spline = functools.reduce(np.convolve, [np.maximum(1 - np.abs(np.arange(-2000, 2001) / 1000), 0) / 1000] * h)
+    x = np.arange(-h * 12000, h * 12000 + 1) / 1000
+    density = np.exp(-((x - means.sum()) ** 2) / (2 * h * points**2)) / np.sqrt(2 * np.pi * h) / points
+    at = np.convolve(density, spline, "same")[::1000]  # a random rounding of the real sum
+    middle, size = len(summed) // 2, len(at) // 2
+    apart = np.abs(summed[middle - size : middle + size + 1] - at).max()
+    aliases = np.exp(-2 * np.pi**2 * points**2 * (1 - 1 / h))
+    assert 1e-3 * aliases < apart < 2 * h * aliases
+    assert 2 * N * np.exp(-2 * np.pi**2 * FINE**2 / 2) < 2.0**-100
+
+
+def test_noise_of_updates_that_are_clipped_does_not_add_up():
+    """A client whose update is beyond the ball sends one of norm 1, without its noise if that is along it."""
+    local = bounded(noisy(num_steps=1), clip=0.01)
+    params, data, two = jnp.zeros(1), ClientData(jnp.ones((2, M, 1)), jnp.array([M, M])), cohort_of(2)
+    update = jax.jit(lambda key: local.apply(key, (), params, data, two)[0])
+    sent = [update(jax.random.key(seed)) for seed in range(20)]
+    assert np.unique(np.abs(np.stack(sent)).round(6)).tolist() == [1.0]
+    found, whole = by_view(local), by_view(noisy(num_steps=1))
+    for view in ("server", "device"):
+        assert found[view].proved.epsilon is None and "these are forgetting" in found[view].proved.why
+    assert worst(found["everybody"].proved) == worst(whole["everybody"].proved)
+
+
 def wrapped(local):
     @functools.wraps(local.apply)
     def apply(*args):
@@ -141,6 +205,8 @@ FOREIGN = {
     "compiled": lambda local: local._replace(apply=jax.jit(local.apply)),
     "own": lambda local: Local(lambda n, params: (), lambda *args: local.apply(*args)),
     "unknown form": lambda local: stating(local, form="luck"),
+    "unknown form, once per model": lambda local: once_per_model(stating(local, form="luck")),
+    "unknown form, clipped": lambda local: bounded(stating(local, form="luck"), clip=1.0),
     "DP-SGD of several steps": lambda local: stating(local, num_devices=N),
 }
 
@@ -218,6 +284,8 @@ def test_every_noise_that_is_lost_is_missed():
         lost = by_view(noisy(), run_of(lost=(4, 5, 6)), colluding=2)[view].proved
         assert worst(lost) == pytest.approx(row_four(N - 3 - known), rel=1e-9)
         assert row_four(N - 3 - known) > 1.001 * row_four(N - known)
+    three = [by_view(noisy(), run_of(rounds=3, lost=lost))["server"].proved for lost in ((), (4, 5, 6))]
+    assert worst(three[1]) > 1.001 * worst(three[0]), "the round that lost most counts for all"
     everybody = [by_view(noisy(), run)["everybody"].proved for run in (run_of(lost=(4, 5, 6)), run_of())]
     assert worst(everybody[0]) == worst(everybody[1])
     amplified = [

@@ -2,11 +2,13 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from fedjax_priv.attacks import same_set, sign_flip
 from fedjax_priv.ledger import ledger, planned
 from fedjax_priv.systems import compose
+from fedjax_priv.theory import gaussian
 from helpers import targets, towards_target
 
 N, D = 6, 8
@@ -27,3 +29,16 @@ def test_attackers_who_propose_see_updates_before_noise(attack, conditional, alp
     _, values = ledger(system, run, DATA, delta=1e-5)
     assert (values.proved.epsilon is not None) == (alpha == 1)  # else proposals tell more
     assert (IGNORANT in values.proved.why) == conditional
+
+
+def test_each_client_has_the_figure_of_its_noise():
+    variance = np.linspace(0.5, 3.0, N, dtype=np.float32)
+    entries = lambda noise: ledger(
+        system := compose(towards_target(), num_clients=N, private="local", clip=2.0, noise_variance=noise),
+        planned(system, jax.random.key(0), jnp.zeros(D), DATA, 3), DATA, delta=1e-5,
+    )  # fmt: skip
+    (entry,) = entries(jnp.asarray(variance))
+    exact = gaussian.epsilon(1e-5, 2 * 2.0 * np.sqrt(3 / variance.astype(np.float64)))
+    np.testing.assert_allclose(entry.proved.epsilon, exact, rtol=1e-9)
+    (silent,) = entries(jnp.asarray(variance).at[0].set(0.0))
+    assert silent.proved.epsilon is None

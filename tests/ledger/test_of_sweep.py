@@ -59,6 +59,20 @@ def test_each_point_has_the_eps_of_its_run_and_settings_are_asked_for_once(resul
     assert high > 1.5 * low
 
 
+@pytest.mark.parametrize("system", [systems.cdp_fl, systems.robust_fedavg])
+def test_points_that_differ_in_the_noise_of_local_steps_have_an_eps_each(system):
+    """The release says nothing of it."""
+    noisy = lambda sigma: local(sample_clip=1.0, gradient_noise=sigma)
+    make = lambda sigma: system(noisy(sigma), num_clients=N)
+    axes = {"sigma": [1.0, 4.0]}
+    grid = checked_grid(axes)
+    result = join({p: run_of(make(**grid.at(p)), 0) for p in grid.points}, grid, {"num_params": 8})
+    found = epsilon_of_sweep(make, axes, result, DATA, delta=DELTA)
+    for sigma in axes["sigma"]:
+        np.testing.assert_allclose(found.sel(sigma=sigma), by_round(make(sigma), 4))
+    assert (found.sel(sigma=1.0) > found.sel(sigma=4.0)).all()
+
+
 @pytest.mark.parametrize("first", ["honest", "lying"])
 def test_a_point_whose_server_lies_has_no_eps_of_an_honest_one(first):
     """Whichever is asked first."""

@@ -131,6 +131,35 @@ def test_a_quorum_costs_what_an_unopened_sum_may_tell(neighbours):
     assert exact_delta(one, neighbours, claimed) < DELTA
 
 
+FULL = {
+    "add/remove": (((0, 2), (0, 0)), ((0, 0), (0, 2))), "replacement": (((0, 2), (0, 0)),),
+    "zero-out": (((-1, 1), (-1, 0)), ((0, 1), (0, 0))),
+}  # fmt: skip
+FREE = {
+    "add/remove": (((0, 1), (0, 0)), ((0, 0), (0, 1))), "zero-out": (((0, 1), (0, 0)), ((0, 0), (0, 1))),
+    "replacement": (((0, 1), (0, -1)),),
+}  # fmt: skip
+"""Means of what is seen, with the client out and in, in both inputs; of each order."""
+
+
+@pytest.mark.parametrize("neighbours", FULL)
+@pytest.mark.parametrize("capacity", [3, 5])
+def test_profiles_of_a_capacity_are_averages_by_hand(neighbours, capacity):
+    """Over how many others come: a full cohort is one of fixed size, with what the client takes the place of."""
+    n, q = 10, 0.3
+    number = np.arange(n)
+    chance, full = binom.pmf(number, n - 1, q), number >= capacity
+    at, step = np.linspace(-12.0, 12.0, 12_001, retstep=True)
+    seen = lambda means, rate: (1 - rate) * norm.pdf(at - means[0]) + rate * norm.pdf(at - means[1])
+    beyond = lambda eps, pair, rate: np.maximum(seen(pair[0], rate) - np.exp(eps) * seen(pair[1], rate), 0).sum() * step
+    orders = mechanism(Round(1.0, q, capacity=capacity, population=n), neighbours)
+    for order, whole, usual in zip(orders, FULL[neighbours], FREE[neighbours], strict=True):
+        for eps in (0.0, 0.4, 1.5):
+            by_hand = chance[~full].sum() * beyond(eps, usual, q)
+            by_hand += sum(c * beyond(eps, whole, q * capacity / (u + 1)) for u, c in enumerate(chance) if full[u])
+            assert order(eps) == pytest.approx(by_hand, rel=1e-5)
+
+
 @pytest.mark.parametrize(("neighbours", "shift"), [("zero-out", 0.5), ("replacement", 1.0)])
 @pytest.mark.parametrize("capacity", [None, 6])
 def test_profiles_of_a_quorum_are_averages_by_hand(neighbours, shift, capacity):

@@ -45,7 +45,8 @@ def cdp_fl(
       cohort: another draw of at most r devices a round, such as `clients.scheduled`; without Byzantine clients.
       dropout: probability that a device is lost before its upload; the mean is over the others.
       leave: probability that a survivor is gone when asked for its round key; a round with lost devices then fails.
-      levels: grid points of the quantizer per unit (c); make 1/c far smaller than the learning rate times sigma.
+      levels: grid points of the quantizer per unit (c); noise of clients adds up in a sum if 1/c is at most a third of
+        the learning rate times sigma.
       secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
       **how: `threshold`, `elide`, `key_agreement` and `prg` of `enrolled_masks`; `server`, `block`, `mesh`, `observe`
@@ -81,6 +82,6 @@ def cdp_fl(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=LocalNoise(secure=own),
+        release=LocalNoise(secure=own, levels=levels),
         **run,
     )
