@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from fedjax_priv._numpy_types import as_numpy_type
-
 
 def to_numpy(params: PyTree) -> dict[str, np.ndarray]:
     """Arrays by dotted name, such as `Dense_0.kernel`; `np.savez(file, **to_numpy(params))` saves them.
@@ -48,6 +46,21 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     check_names(leaves, arrays)
     taken = [jnp.asarray(_numbers(name, arrays[name], leaf), leaf.dtype) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), taken)
+
+
+def as_numpy_type(array: Any) -> np.ndarray:
+    """The same numbers in a type that NumPy, pandas and netCDF know without JAX.
+
+    bfloat16 and float8 become float32, integers of less than a byte int32.
+
+    Examples:
+      >>> as_numpy_type(jnp.array([1.5], jnp.bfloat16))
+      array([1.5], dtype=float32)
+    """
+    array = np.asarray(array)
+    if array.dtype.kind != "V":
+        return array
+    return array.astype(np.int32 if jnp.issubdtype(array.dtype, jnp.integer) else np.float32)
 
 
 def leaves_by_name(tree: PyTree) -> dict[str, Any]:

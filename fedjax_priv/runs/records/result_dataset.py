@@ -11,8 +11,8 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv._numpy_types import as_numpy_type
 from fedjax_priv.base import Bits
+from fedjax_priv.interchange.numpy_arrays import as_numpy_type
 from fedjax_priv.status import describe
 
 VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
