@@ -35,7 +35,7 @@ WITHOUT = {
 }
 NOT_RUN = {
     "adult", "cifar10", "mnist",  # read files that are not here
-    "curves", "epsilon_of_sweep", "live_curve",  # go on from a run
+    "curves", "epsilon_of_sweep", "heat_map", "live_curve",  # go on from a run
     "from_torch",  # needs PyTorch
 }  # fmt: skip
 

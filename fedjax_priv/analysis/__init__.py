@@ -1,7 +1,8 @@
 """Reading results.
 
 - `band_plots`: a variable against another one, with intervals over seeds; `curve_bands` has the numbers, `live_plots` a
-  curve that grows during a run. `plots`: what systems learn and send, in three panels.
+  curve that grows during a run. `plots`: what systems learn and send, in three panels. `heat_maps`: two axes of a
+  sweep.
 - `wall_clock`: modelled time and traffic.
 - `wireless_links`: links of a wireless run; `on_air`: the uses of the channel, seconds and joules of it; `downlink`:
   those of the server.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from fedjax_priv.analysis.byzantine_rounds import uncovered_rounds
     from fedjax_priv.analysis.curve_bands import Band, bands
     from fedjax_priv.analysis.downlink import Broadcast
+    from fedjax_priv.analysis.heat_maps import heat_map
     from fedjax_priv.analysis.intervals import half_width
     from fedjax_priv.analysis.live_plots import LiveCurve, live_curve
     from fedjax_priv.analysis.on_air import OnAir, air_resources
@@ -36,6 +38,6 @@ else:
 
 __all__ = [
     "Band", "Broadcast", "LiveCurve", "OnAir", "Robustness", "Traffic", "Worst", "air_resources", "bands", "curves",
-    "half_width", "kappa_of", "kappa_run", "kappa_search", "learning_curves", "link_measures", "live_curve",
+    "half_width", "heat_map", "kappa_of", "kappa_run", "kappa_search", "learning_curves", "link_measures", "live_curve",
     "robustness", "round_bytes", "round_seconds", "run_bytes", "run_seconds", "uncovered_rounds", "worst_case",
 ]  # fmt: skip

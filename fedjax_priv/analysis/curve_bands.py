@@ -76,6 +76,18 @@ def bands(
     return found
 
 
+def last_means(result: xr.Dataset, y: str) -> xr.Dataset:
+    """By the axes but "seed": `y` of the last evaluation, mean over the seeds that were run, and `runs`, how many.
+
+    The mean is NaN if one of the runs diverged, or none was run.
+    """
+    last = _vertical(result, y).isel(evaluation=-1).astype(float)
+    last = last if "seed" in last.dims else last.expand_dims("seed")
+    ran = _ran(result).broadcast_like(last)
+    runs = ran.sum("seed")
+    return xr.Dataset({"y": last.where(ran, 0.0).sum("seed", skipna=False) / runs.where(runs > 0), "runs": runs})
+
+
 def known_x(result: xr.Dataset) -> list[str]:
     """What `bands` can put on the horizontal axis."""
     there = {"bytes": "up_bytes" in result, _EACH_ROUND: _EACH_ROUND in result, "epsilon": bool(adversaries(result))}

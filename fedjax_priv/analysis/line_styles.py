@@ -13,12 +13,13 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 
 def line(number: int) -> dict[str, Any]:
-    """Options of the line with that number in a picture."""
+    """Options of the line with that number in a picture; 72 lines differ, by colour, dashes or marker."""
+    twelves = number // 12  # colours and dashes come back together
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": _DASHES[number % len(_DASHES)],
-        "marker": _MARKERS[number % len(_MARKERS)],
-        "markevery": (number * 0.03, 0.15),
+        "marker": _MARKERS[(number + twelves) % len(_MARKERS)],
+        "markevery": (number % 12 * 0.03, 0.15),
         "markersize": 5,
         "linewidth": 1.8,
         "alpha": 0.9,

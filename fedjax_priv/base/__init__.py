@@ -6,7 +6,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 - `cohorts`: the clients of a round. `training`: what they compute. `messages`: what they send.
 - `layers`, `combining`, `secure_sums`, `channel`, `aggregator`: the parts between clients and server.
 - `algorithm`: a whole system, its state and what its server sees. `placement`: where it is computed.
-- `stated`: functions that carry what their author states of them.
+- `stated`: functions that carry what their author states of them. `given_rows`: rows that a caller gives a rule.
 """
 
 from fedjax_priv.base.aggregator import Aggregator

@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from fedjax_priv._devices import finite_rows, read_in_place
+from fedjax_priv.base.given_rows import given_rows
 from fedjax_priv.base.messages import Received
 from fedjax_priv.keys import Key, keyless
 from fedjax_priv.status import errors_raised
@@ -66,14 +65,7 @@ class Aggregator(NamedTuple):
           ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
           RuntimeError: the function of a rule `from_host` failed.
         """
-        if isinstance(rows, Sequence) and len(sizes := {np.shape(row) for row in rows}) > 1:
-            raise ValueError(f"rows must have shape [g, d], got rows of shapes {', '.join(map(str, sorted(sizes)))}")
-        rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
-        if rows.ndim != 2 or not rows.size:
-            raise ValueError(f"rows must have shape [g, d] and not be empty, got {rows.shape}")
-        there = finite_rows(rows) if present is None else jnp.asarray(present, bool)
-        if there.shape != rows.shape[:1]:
-            raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
+        rows, there = given_rows(rows, present)
         received = Received(rows, there.astype(jnp.int32))
         with errors_raised():
             found = jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]

@@ -90,7 +90,7 @@ def norm_methods(loss: Loss, params: PyTree, examples: PyTree) -> PyTree:
 
 def check_losses(losses: Any, valid: Array) -> None:
     """Raises ValueError unless there is one loss per example, a floating-point number."""
-    if losses.shape != valid.shape:
-        raise ValueError(f"loss must return one value per example, shape {valid.shape}, got {losses.shape}")
+    if getattr(losses, "shape", None) != valid.shape:
+        raise ValueError(f"loss must return one value per example, shape {valid.shape}, got {_validate.made(losses)}")
     if not jnp.issubdtype(losses.dtype, jnp.floating):
         raise ValueError(f"loss must return floating-point numbers, which have gradients, got {losses.dtype}")

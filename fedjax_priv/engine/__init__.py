@@ -2,6 +2,7 @@
 
 - `round`: the steps of a round. `transaction`: which groups and rounds fail, and what state they leave.
 - `parts`: the parts of a system, checked against each other and the data; `returned_by_parts`: what they return.
+- `server_step`: a step of the server's optimizer, and what it may not return.
 - `upload`: clients train and upload. `sums_of_updates`: the same where only a sum is wanted, without a row for each.
 - `blocks`: clients in blocks over devices. `mesh`: the devices. `state_placement`: where a state lies on them.
   `samples`: where a block finds its clients' samples.

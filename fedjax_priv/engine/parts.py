@@ -60,6 +60,8 @@ _ARGUMENTS = {
     ("channel", "respond"): "key, alive, cohort",
     ("aggregate", "init"): "d",
     ("aggregate", "apply"): "key, state, received",
+    ("server", "init"): "params",
+    ("server", "update"): "updates, state, params",
 }
 
 

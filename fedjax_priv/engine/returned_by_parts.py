@@ -24,7 +24,7 @@ def check_training(made: Any, b: int, memory: PyTree) -> tuple[Array, PyTree, Ar
     for rows, name, ndim in ((update, "updates [b, d]", 2), (loss, "losses [b]", 1)):
         if not hasattr(rows, "dtype") or rows.ndim != ndim or rows.shape[0] != b:
             raise ValueError(f"local.apply must return {name} with b = {b}, got {_validate.made(rows)}")
-    if (got := _arrays(after)) != (old := _arrays(memory)):
+    if (got := arrays(after)) != (old := arrays(memory)):
         raise ValueError(f"local.apply must return a memory of the arrays it was given, {old}, got {got}")
     return update.astype(jnp.float32), after, loss
 
@@ -35,9 +35,9 @@ def check_carried(carried: PyTree, b: int, population: PyTree) -> None:
     Raises:
       ValueError: it has other arrays than `init` made.
     """
-    old = _arrays(jax.tree.map(lambda a: jax.ShapeDtypeStruct((b, *jnp.shape(a)[1:]), jnp.result_type(a)), population))
+    old = arrays(jax.tree.map(lambda a: jax.ShapeDtypeStruct((b, *jnp.shape(a)[1:]), jnp.result_type(a)), population))
     for after in _either(carried):
-        if (got := _arrays(after)) != old:
+        if (got := arrays(after)) != old:
             part, wanted, found = _first_that_differs(old, got)
             raise ValueError(
                 f"{part}encode must return a state of the arrays of its init, for {b} clients {wanted}, got {found}"
@@ -92,12 +92,12 @@ def check_direction(made: Any, d: int, state: PyTree) -> tuple[Any, PyTree]:
     if (shape := jnp.shape(made[0])) != (d,):
         raise ValueError(f"aggregate must return a direction of shape ({d},), one number per parameter, got {shape}")
     for after in _either(made[1]):
-        if (got := _arrays(after)) != (old := _arrays(state)):
+        if (got := arrays(after)) != (old := arrays(state)):
             raise ValueError(f"aggregate must return a state of the arrays of its init, {old}, got {got}")
     return made
 
 
-def _arrays(tree: PyTree) -> PyTree:
+def arrays(tree: PyTree) -> PyTree:
     """Types and shapes of a tree, to compare and to print."""
     return jax.tree.map(lambda a: f"{jnp.result_type(a)}{[*jnp.shape(a)]}", tree)
 

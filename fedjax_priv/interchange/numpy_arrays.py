@@ -12,6 +12,8 @@ from jaxtyping import PyTree
 def to_numpy(params: PyTree) -> dict[str, np.ndarray]:
     """Arrays by dotted name, such as `Dense_0.kernel`; `np.savez(file, **to_numpy(params))` saves them.
 
+    A type that NumPy does not know, such as bfloat16, becomes float32; `from_numpy` makes it what it was.
+
     Raises:
       ValueError: two arrays have the same name.
 
@@ -20,7 +22,7 @@ def to_numpy(params: PyTree) -> dict[str, np.ndarray]:
       >>> {name: array.shape for name, array in to_numpy(params).items()}
       {'Dense_0.bias': (3,), 'Dense_0.kernel': (2, 3)}
     """
-    return {name: np.array(leaf) for name, leaf in leaves_by_name(params).items()}
+    return {name: np.array(as_numpy_type(leaf)) for name, leaf in leaves_by_name(params).items()}
 
 
 def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
@@ -44,6 +46,21 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     check_names(leaves, arrays)
     taken = [jnp.asarray(_numbers(name, arrays[name], leaf), leaf.dtype) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), taken)
+
+
+def as_numpy_type(array: Any) -> np.ndarray:
+    """The same numbers in a type that NumPy, pandas and netCDF know without JAX.
+
+    bfloat16 and float8 become float32, integers of less than a byte int32.
+
+    Examples:
+      >>> as_numpy_type(jnp.array([1.5], jnp.bfloat16))
+      array([1.5], dtype=float32)
+    """
+    array = np.asarray(array)
+    if array.dtype.kind != "V":
+        return array
+    return array.astype(np.int32 if jnp.issubdtype(array.dtype, jnp.integer) else np.float32)
 
 
 def leaves_by_name(tree: PyTree) -> dict[str, Any]:
@@ -74,6 +91,7 @@ def of_shape(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 def _numbers(name: str, array: Any, leaf: Any) -> np.ndarray:
     array = of_shape(name, array, leaf.shape)
-    if array.dtype.kind in "cOSUmM" and array.dtype.kind != np.dtype(leaf.dtype).kind:
+    bare = array.dtype.kind == "V" and array.dtype != leaf.dtype and not jnp.issubdtype(array.dtype, jnp.number)
+    if bare or (array.dtype.kind in "cOSUmM" and array.dtype.kind != np.dtype(leaf.dtype).kind):
         raise ValueError(f"{name} must be numbers that fit {leaf.dtype}, got {array.dtype}")
     return array

@@ -55,6 +55,25 @@ def test_a_rule_that_draws_asks_for_a_key_and_no_other_does():
     assert np.isfinite(MIXED(ROWS)).all()
 
 
+def test_steps_before_a_rule_are_called_alone_too():
+    """The rows that are left, as a loop in NumPy makes them; absent ones are left out before."""
+    here = np.delete(ROWS, 5, 0)
+    far = ((here[:, None] - here[None]) ** 2).sum(2)
+    mixed = [here[np.argsort(row)[:6]].mean(0) for row in far]
+    close(aggregators.nearest_neighbour_mixing(2)(HOLED), mixed)
+    close(aggregators.nearest_neighbour_mixing(2)(ROWS, np.arange(9) != 5), mixed)
+    norms = np.linalg.norm(here, axis=1, keepdims=True)
+    close(aggregators.clipping(1.0)(HOLED.tolist()), here * np.minimum(1, 1 / norms))
+    assert np.isnan(aggregators.nearest_neighbour_mixing(5)(ROWS)).all()  # 2 x 5 rows of 9
+    buckets = aggregators.bucketing(3)(HOLED, key=jax.random.key(1))
+    assert buckets.shape == (3, 4)  # of 3, 3 and 2 of the 8 rows
+    close(np.average(buckets, axis=0, weights=[3, 3, 2]), here.mean(0))
+    with pytest.raises(ValueError, match="key must be given"):
+        aggregators.bucketing(3)(HOLED)
+    with pytest.raises(ValueError, match=r"^rows must have shape \[g, d\] and not be empty, got \(4,\)"):
+        aggregators.clipping(1.0)(ROWS[0])
+
+
 def test_each_call_starts_afresh_and_is_compiled_once():
     rule, traces = aggregators.centered_clipping(0.3, 1), []
     counted = rule._replace(apply=lambda *args: traces.append(args) or rule.apply(*args))

@@ -200,7 +200,9 @@ def test_samples_that_do_not_count_may_be_anything_and_others_must_be_finite():
 
 def test_a_loss_of_another_shape_is_refused():
     columns = lambda params, examples: LOSS(params, examples)[:, None]
-    with pytest.raises(ValueError, match=r"loss must return one value per example, shape \(7,\), got \(7, 1\)"):
+    with pytest.raises(
+        ValueError, match=r"loss must return one value per example, shape \(7,\), got an array of shape \(7, 1\)"
+    ):
         clipped_gradient(columns, 1.0)(MLP.init(KEY), EXAMPLES, VALID)
 
 

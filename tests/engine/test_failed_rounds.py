@@ -7,7 +7,9 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean
+from fedjax_priv.attacks import on_updates
 from fedjax_priv.base import Aggregator, Draw, Kept, Sent
+from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.layers import (
     pairwise_masks,
@@ -189,3 +191,35 @@ def test_a_cohort_as_large_as_the_population_is_in_order_or_the_round_fails(chos
     assert describe(int(info.status)) == "ok" or "population in order" in describe(int(info.status))
     want = np.sum(np.asarray(data.examples)[chosen], 0) if status == 0 else before.params
     np.testing.assert_allclose(after.params, want, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_byzantine_client_whose_own_checks_failed_counts_and_keeps_its_state(kept):
+    """Its loss is NaN; what the attack sends in its name is finite, so its upload and the round are accepted."""
+    n, data = 6, targets(6, 5)
+    cohort = everyone(n, num_byzantine=1)
+    (bad,) = np.flatnonzero(cohort.apply(KEY, cohort.init(KEY, n), jnp.int32(0), data.count)[0].byzantine)
+    data = data._replace(examples=data.examples.at[bad].set(jnp.nan))
+
+    def encode(key, private, public, x, who):
+        after = private + 1
+        return x, Kept(after, private, private - 1) if kept else after, Sent()
+
+    counting = stateless()._replace(
+        init=lambda key, n: jnp.zeros(n, jnp.int32), advertise=lambda key, state, who: (state, (), {}), encode=encode
+    )
+    attack = on_updates(lambda key, updates, honest, byzantine: jnp.zeros_like(updates))
+    layers = stack(counting=counting, attack=attack, send=plain(num_groups=n))
+    state, info = one_round(engine(cohort=cohort, local=remembering(), layers=layers), data)[1:]
+    assert int(info.status) == 0 and info.counted.all() and jnp.isfinite(info.direction).all()
+    others = [int(client != bad) for client in range(n)]
+    assert state.memory.tolist() == others
+    assert state.layers["counting"].tolist() == [one - (kept and not one) for one in others]
+
+
+def test_the_loss_of_a_client_whose_upload_is_lost_is_told():
+    """It trained: what `loss` has of it does not depend on the channel."""
+    data = targets(6, 5)
+    _, info = one_round(engine(channel=erasure(0.5)), data)[1:]
+    assert 0 < info.counted.sum() < 6
+    np.testing.assert_allclose(info.loss, np.square(data.examples).mean(1), rtol=1e-5)

@@ -22,6 +22,21 @@ def test_names_and_back_by_way_of_a_file(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, back, PARAMS)
 
 
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float8_e4m3fn, jnp.float16, jnp.int4, jnp.uint4])
+def test_types_that_a_file_of_numpy_cannot_hold_come_back_as_they_were(tmp_path, dtype):
+    params = {"w": jnp.asarray([-2.0, 0.0, 1.5, 7.0] if jnp.issubdtype(dtype, jnp.floating) else [0, 1, 3, 7], dtype)}
+    np.savez(tmp_path / "model.npz", **to_numpy(params))
+    arrays = np.load(tmp_path / "model.npz")
+    assert arrays["w"].dtype.kind in "fi" and arrays["w"].tolist() == params["w"].tolist()
+    again = from_numpy(params, arrays)["w"]
+    assert again.dtype == dtype and again.tolist() == params["w"].tolist()
+
+
+def test_bytes_of_a_type_that_the_file_did_not_hold_are_named():
+    with pytest.raises(ValueError, match=r"^w must be numbers that fit bfloat16, got \|V2$"):
+        from_numpy({"w": jnp.zeros(3, jnp.bfloat16)}, {"w": np.zeros(3, "V2")})
+
+
 def test_shapes_are_a_template_and_float64_is_cast():
     model = models.mlp((2, 2), 3, hidden=(4,))
     template = jax.eval_shape(model.init, jax.random.key(0))

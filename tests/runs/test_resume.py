@@ -126,6 +126,15 @@ def test_ctrl_c_returns_what_there_is_and_the_folder_goes_on(tmp_path, capsys, w
     xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / "a", resume=True))), plain(whole))
 
 
+def test_ctrl_c_in_the_first_chunk_of_a_resumed_run_returns_the_parameters_of_its_checkpoint(half):
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    kept = run(keep=Keep(half, resume=True), log=interrupt)
+    assert (kept.attrs["interrupted"], kept.attrs["rounds_done"]) == (1, 3)
+    assert float(jnp.square(kept.params.values).sum()) == pytest.approx(kept.norm.values[-1].item(), rel=1e-6)
+
+
 def test_resume_starts_where_there_is_nothing(tmp_path, whole):
     (tmp_path / "killed early").mkdir()
     (tmp_path / "killed early" / ".manifest.json.x.part").write_text("{")

@@ -16,6 +16,7 @@ from fedjax_priv.clients import bernoulli, once_per_model
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.runs import progress, simulation
 from fedjax_priv.runs.ending import SimulationError
+from fedjax_priv.runs.records import run_folder
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
 from helpers import engine, refuses, targets, towards_target
@@ -248,13 +249,35 @@ def test_what_the_server_saw_is_kept_round_by_round(whole):
     )
 
 
+def test_numbers_of_types_that_only_jax_knows_are_kept_in_types_of_numpy(tmp_path):
+    """pandas and netCDF know no bfloat16; a run that measured some must not fail when it is saved."""
+    numbers = lambda round: {
+        "half": jnp.bfloat16(1.5),
+        "few": jnp.asarray([1, -2], jnp.int4),
+        "plain": 0.25,
+        "is": True,
+    }
+    got = run(observing(numbers), every=3)
+    assert (got.half.dtype, got.few.dtype) == (np.float32, np.int32)
+    assert got.half.to_pandas().tolist() == [1.5] * 7 and got.few.values.tolist() == [[1, -2]] * 7
+    assert got.plain.values.tolist() == [0.25] * 7 and got["is"].dtype == bool
+    run_folder.create(tmp_path / "a", {})
+    run_folder.save(tmp_path / "a", got)
+    xr.testing.assert_identical(run_folder.load(tmp_path / "a"), got)
+
+
 test_what_cannot_be_kept_of_a_view = refuses(
     lambda observed: run(observing(observed)),
     (
         lambda round: round,
         "^observe must .* by name in simulate and sweep, got .*; for whole views, call step",
     ),
-    (lambda round: {"view": jnp.ones((2, 2))}, "observe must return a dict of numbers or vectors by name"),
+    (
+        lambda round: {"fine": round, "view": jnp.ones((2, 2))},
+        r"^observe must return .* in simulate and sweep, got 'view': an array of shape \(2, 2\); for whole",
+    ),
+    (lambda round: {"key": jax.random.key(0)}, r"^observe must return .* numbers or vectors by name .*, got 'key': an"),
+    (lambda round: {1: round}, r"^observe must use names .* got \[1\]"),
     (lambda round: {"view": {"deep": round}}, "observe must return a dict of numbers or vectors by name"),
     (lambda round: {"loss": round}, r"observe must use names .* other than those of the result, got \['loss'\]"),
     (lambda round: {"a/b": round}, r"observe must use names without '/' .* got \['a/b'\]"),
@@ -288,6 +311,7 @@ test_bad_arguments = refuses(
     (dict(data=DATA._replace(examples={"x": np.ones((N - 1, 2))})), r"shape \(7, 2\) in data.examples\['x'\]"),
     (dict(data=DATA._replace(count=jnp.ones((), jnp.int32))), r"count of shape \[n\]"),
     (dict(evaluate=lambda params: {"a": params["w"]}), "evaluate must return a dict of scalars"),
+    (dict(evaluate=lambda params: {"a": jax.random.key(0)}), "evaluate must return a dict of scalars"),
     (dict(evaluate=lambda params: params["w"].sum()), "evaluate must return a dict of scalars"),
     (dict(evaluate=lambda params: {"loss": params["w"].sum()}), r"unlike any .* got \['loss'\]"),
     (dict(evaluate=lambda params: {"failed": params["w"].sum()}), r"or entry of the log, got \['failed'\]"),

@@ -1,24 +1,56 @@
 """Pre-aggregators, steps from rows to rows, and their composition with a rule."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.base.aggregator import InTwo
-from fedjax_priv.keys import named
+from fedjax_priv.base.given_rows import given_rows
+from fedjax_priv.keys import keyless, named
 
 
 class PreAggregator(NamedTuple):
-    """A step from rows to rows; rows not in `ok` are missing and may hold anything."""
+    """A step from rows to rows; rows not in `ok` are missing and may hold anything.
+
+    A step can also be called on an array: `clipping(1.0)(rows)`.
+    """
 
     apply: Callable[..., tuple]  # (key, rows [g, d], ok [g]) -> (rows [g', d], ok [g'])
     most_byzantine: Callable[[int], int]  # of M rows; -1: too few for a result
     rows_left: Callable[[int], int] | None = None  # of M rows, where they are others than before; None: row by row
     equivariant: bool = False  # as of `Aggregator`
+
+    def __call__(
+        self, rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None = None, *, key: Key | None = None
+    ) -> Float[Array, "h d"]:
+        """The rows that are left of rows `[g, d]` outside a round; compiled once per shape.
+
+        Args:
+          rows: a NumPy or JAX array, or a list of rows; converted to float32.
+          present: bool `[g]`, which rows are present; others may hold anything. None: the finite ones, as in a round.
+          key: for steps that draw, such as `bucketing`.
+
+        Returns:
+          A JAX array of the `h` rows that are present after the step, in order. All are NaN if there are too few rows.
+
+        Raises:
+          ValueError: `rows` or `present` has another shape, or a step that draws gets no key.
+
+        Examples:
+          >>> step = PreAggregator(lambda key, rows, ok: (2 * rows, ok), lambda num_rows: num_rows)
+          >>> print(step([[1.0, 2.0], [3.0, jnp.nan]]))
+          [[2. 4.]]
+        """
+        rows, there = given_rows(rows, present)
+        left, ok = jax.jit(self.apply)(keyless() if key is None else key, rows, there)
+        enough = self.most_byzantine(int(there.sum())) != NO_DIRECTION
+        return jax.block_until_ready(left[ok] if enough else jnp.full_like(left[ok], jnp.nan))
 
 
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:

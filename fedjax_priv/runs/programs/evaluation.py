@@ -51,7 +51,8 @@ def compile_evaluation(
     measure = jax.jit(layout.each(metrics_of, 0))
     lowered = lowering.lower(measure, one_copy(flat))
     metrics = lowered.out_info
-    scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1]
+    is_key = lambda metric: jnp.issubdtype(metric.dtype, jax.dtypes.extended)
+    scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1] and not is_key(metric)
     if not isinstance(metrics, dict) or not all(map(scalar, metrics.values())):
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
     if taken := [name for name in metrics if name in result_dataset.TAKEN | {*named} or not name or "/" in name]:

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits
+from fedjax_priv.interchange.numpy_arrays import as_numpy_type
 from fedjax_priv.status import describe
 
 VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
@@ -61,14 +63,24 @@ def flat_observed(observed: PyTree, measured: PyTree = ()) -> dict[str, Any]:
     """
     if isinstance(observed, tuple) and not observed:
         return {}
-    if not isinstance(observed, dict) or any(getattr(value, "ndim", 2) > 1 for value in observed.values()):
+    others = {} if not isinstance(observed, dict) else {n: a for n, a in observed.items() if not _is_recorded(a)}
+    if not isinstance(observed, dict) or others:
+        got = ", ".join(f"{name!r}: {_validate.made(value)}" for name, value in others.items())
         raise ValueError(
             "observe must return a dict of numbers or vectors by name in simulate and sweep, got "
-            f"{_validate.made(observed)}; for whole views, call step"
+            f"{got or _validate.made(observed)}; for whole views, call step"
         )
-    if taken := sorted(name for name in observed if name in RESERVED | {*dict(measured)} or "/" in name):
+    free = lambda name: isinstance(name, str) and name and name not in RESERVED | {*dict(measured)} and "/" not in name
+    if taken := [name for name in observed if not free(name)]:
         raise ValueError(f"observe must use names without '/' other than those of the result, got {taken}")
-    return {OBSERVED + name: value for name, value in observed.items()}
+    return {OBSERVED + name: jnp.asarray(value) for name, value in observed.items()}
+
+
+def _is_recorded(value: Any) -> bool:
+    """Whether it is a number or a vector of numbers; keys of JAX are none."""
+    if isinstance(value, bool | int | float):
+        return True
+    return getattr(value, "ndim", 2) <= 1 and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
 
 
 def names(info: Mapping[str, Any], *marks: str) -> list[str]:
@@ -145,12 +157,12 @@ def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
 
 def _measured(name: str, values: np.ndarray) -> tuple:
     along = (f"{name}_place",) * (values.ndim - 2)
-    return ("round", "client", *along), values, {"long_name": name}
+    return ("round", "client", *along), as_numpy_type(values), {"long_name": name}
 
 
 def _observed(name: str, values: np.ndarray) -> tuple:
     along = (f"{name}_place",) * (values.ndim - 1)
-    return ("round", *along), values, {"long_name": f"{name}, from what the server sees"}
+    return ("round", *along), as_numpy_type(values), {"long_name": f"{name}, from what the server sees"}
 
 
 def _bytes(info: Mapping[str, Any], way: str, meaning: str) -> tuple:

@@ -1,0 +1,31 @@
+"""Rows that a caller gives outside a round: lists, NumPy or JAX arrays."""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float
+
+from fedjax_priv._devices import finite_rows, read_in_place
+
+
+def given_rows(
+    rows: ArrayLike | Sequence, present: ArrayLike | Sequence | None
+) -> tuple[Float[Array, "g d"], Bool[Array, " g"]]:
+    """Rows as float32, and which of them are present; the finite ones, as in a round, if that is not given.
+
+    On a CPU the rows may lie in the caller's memory: wait for what is computed of them.
+
+    Raises:
+      ValueError: `rows` or `present` has another shape than `[g, d]` and `[g]`, or there is no number.
+    """
+    if isinstance(rows, Sequence) and len(sizes := {np.shape(row) for row in rows}) > 1:
+        raise ValueError(f"rows must have shape [g, d], got rows of shapes {', '.join(map(str, sorted(sizes)))}")
+    rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
+    if rows.ndim != 2 or not rows.size:
+        raise ValueError(f"rows must have shape [g, d] and not be empty, got {rows.shape}")
+    there = finite_rows(rows) if present is None else jnp.asarray(present, bool)
+    if there.shape != rows.shape[:1]:
+        raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
+    return rows, there
