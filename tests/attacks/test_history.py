@@ -23,7 +23,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.status import Status
-from fedjax_priv.systems import robust_fedavg
+from fedjax_priv.systems import compose, robust_fedavg
 from helpers import cohort_of, mesh_of, refuses, same_bits, targets, towards_target
 
 N, D, F = 6, 5, 2
@@ -152,6 +152,19 @@ def test_means_of_groups_become_what_is_known():
     )  # fmt: skip
     for t, (*_, info) in enumerate(rounds(system, 3)):
         np.testing.assert_allclose(info.direction, np.full(D, t + 1), rtol=1e-5)
+
+
+def test_next_to_a_weight_that_is_told_honestly():
+    """Uploads have one more column, which the attack neither sees nor sends."""
+    system = compose(
+        towards_target(), num_clients=N, num_byzantine=F, attack=ECHO, weigh="survivors", observe=lambda view: view,
+        aggregate=mean()._replace(most_byzantine=None),
+    )  # fmt: skip
+    for t, (before, _, info) in enumerate(rounds(system, 3)):
+        assert before.last.any() == (t > 0)
+        sent = uploads_of(info)
+        assert sent.shape == (N, D + 1) and same_bits(sent[:F, :-1], np.broadcast_to(before.last, (F, D)))
+        assert (sent[:, -1] > 0).all()
 
 
 def test_below_a_sparsifier_the_largest_of_what_is_known_are_sent():
