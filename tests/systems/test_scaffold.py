@@ -269,7 +269,7 @@ def test_given_updates_are_one_step():
 
 
 def test_parts_state_what_they_are():
-    assert controlled(trained()).steps == trained().steps._replace(form="remembering")
+    assert controlled(trained()).steps == trained().steps._replace(form="remembering", learning_rate=None)
     few = dict(secure=True, cohort_size=4)
     protocol = made(**few).release.masks
     assert protocol.quorum.group_size == 4 and protocol.quorum.threshold == 3 and made().release is None

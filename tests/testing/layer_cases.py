@@ -345,6 +345,7 @@ MASKED = {
 DEPENDS_ON_PEERS = MASKED - {"coded_masks", "one_shot_masks"} | {"paired_coordinates", "opened_top_k", "over_opened"}
 """What a client sends depends on who else takes part, or the layer takes cohorts of one size."""
 BUILDERS = {
+    "attack_layer",
     "integer_noise",
     "masked_sum",
     "sparsifier",
