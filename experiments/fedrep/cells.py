@@ -122,7 +122,7 @@ def cell(
     )
 
 
-def _attack(label: str, defence: Aggregator) -> attacks.Attack:
+def _attack(label: str, defence: Aggregator) -> attacks.AnyAttack:
     if (found := ATTACKS[label]) is None:
         return lambda key, updates, honest, byzantine: updates
     name, arguments = found

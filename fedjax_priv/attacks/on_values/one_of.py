@@ -1,16 +1,21 @@
 """An attack chosen by number: many attacks in one compiled program."""
 
 from collections.abc import Callable, Sequence
+from typing import overload
 
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
-from fedjax_priv.attacks.attack_layers import AnyAttack, FromHistory, check_attack, of_a_round
+from fedjax_priv.attacks.attack_layers import AnyAttack, Attack, FromHistory, check_attack, of_a_round
 from fedjax_priv.base import Key
 from fedjax_priv.engine import batched_switch
 
 
+@overload
+def one_of(index: ArrayLike, attacks: Sequence[Attack]) -> Attack: ...
+@overload
+def one_of(index: ArrayLike, attacks: Sequence[AnyAttack]) -> AnyAttack: ...
 def one_of(index: ArrayLike, attacks: Sequence[AnyAttack]) -> AnyAttack:
     """The attack `attacks[index]`. Under `vmap`, as in a sweep over `index`, each member runs only its own attack.
 
