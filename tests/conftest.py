@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import signal
 import tempfile
 from collections.abc import Iterator
 
@@ -35,7 +36,9 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Processes that tests start use one compilation cache."""
+    """Processes that tests start use one compilation cache, and can be interrupted."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background job
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(config, "workerinput"):
         return
     folder = tempfile.TemporaryDirectory(prefix="programs-")
