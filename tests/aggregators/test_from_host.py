@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lost_on_the_host
-from children import Child
+from children import Child, count_devices
 from fedjax_priv import aggregators, sweep, systems
 from fedjax_priv.aggregators import from_host
 from fedjax_priv.status import Status
@@ -81,6 +81,7 @@ def test_in_a_loop_over_step_the_round_fails_and_the_error_is_logged(caplog):
 
 
 def test_an_error_on_the_host_ends_the_run_and_not_the_process():
+    Child(count_devices).ended()  # whoever comes first waits for what all children import
     Child(lost_on_the_host.in_the_second_round, jax_num_cpu_devices=2).ended(timeout=35)
 
 
