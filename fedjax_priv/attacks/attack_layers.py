@@ -98,8 +98,7 @@ def attack_layer(attack: AnyAttack, encode: Callable[[Attack, Key, Any, Cohort],
         return encode(of_a_round(attack, last), key, x, cohort), (), Sent()
 
     remembers = isinstance(attack, FromHistory)
-    layer = stateless(whole=True)._replace(encode=encode_and_tell, needs_last=remembers)
-    return layer._replace(advertise=advertise) if remembers else layer
+    return stateless(whole=True)._replace(advertise=advertise, encode=encode_and_tell, needs_last=remembers)
 
 
 def checked_rows(sent: Any, x: Array) -> Array:

@@ -39,7 +39,7 @@ def one_of(index: ArrayLike, attacks: Sequence[AnyAttack]) -> AnyAttack:
         updates: Float[Array, "n d"],
         honest: Bool[Array, " n"],
         byzantine: Bool[Array, " n"],
-        last: Float[Array, " d"] | tuple[()] = (),
+        last: Float[Array, " d"],
     ) -> Float[Array, "n d"]:
         def as_rows(one: AnyAttack) -> Callable[..., Float[Array, "n d"]]:
             return lambda last, *args: jnp.broadcast_to(of_a_round(one, last)(*args), updates.shape)
@@ -47,4 +47,5 @@ def one_of(index: ArrayLike, attacks: Sequence[AnyAttack]) -> AnyAttack:
         sent = batched_switch.switch(at, [as_rows(one) for one in attacks], last, key, updates, honest, byzantine)
         return jnp.where(known, sent, jnp.nan)
 
-    return FromHistory(attack) if any(isinstance(one, FromHistory) for one in attacks) else attack
+    remembering = FromHistory(attack)
+    return remembering if any(isinstance(one, FromHistory) for one in attacks) else of_a_round(remembering, ())
