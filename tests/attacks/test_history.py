@@ -127,6 +127,7 @@ def test_among_others_by_number():
     """Attacks with and without a memory, in one program."""
     attack = one_of(2, [sign_flip(), foe(3.0), ECHO])
     assert isinstance(attack, FromHistory)
+    assert not isinstance(one_of(0, [sign_flip(), foe()]), FromHistory)
     for before, _, info in rounds(system_of(attack), 3):
         assert same_bits(uploads_of(info)[:F], np.broadcast_to(before.last, (F, D)))
     for _, _, info in rounds(system_of(one_of(1, [ECHO, foe(3.0)])), 2):

@@ -187,6 +187,14 @@ def test_noise_of_updates_that_are_clipped_does_not_add_up():
     assert worst(found["everybody"].proved) == worst(whole["everybody"].proved)
 
 
+def test_clipping_makes_no_client_forget():
+    """What clients keep from round to round stays in what they send."""
+    carried = local_sgd(lambda params, x: x @ params, learning_rate=0.1, batch_size=2, num_steps=1, momentum=0.5,
+                        carry_momentum=True)  # fmt: skip
+    assert carried.steps.form == bounded(carried, clip=1.0).steps.form == "remembering"
+    assert bounded(once_per_model(noisy()), clip=1.0).steps.form == "remembering"
+
+
 def wrapped(local):
     @functools.wraps(local.apply)
     def apply(*args):
