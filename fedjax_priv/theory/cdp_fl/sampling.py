@@ -2,17 +2,20 @@
 
 import numpy as np
 
-from fedjax_priv.theory import _binomial, _validate
+from fedjax_priv.theory import _binomial, _validate, sampled_gaussian
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.cdp_fl.training import Training, check_selected, checked
+from fedjax_priv.theory.sampled_gaussian import Round
 
 
 def amplified_epsilon(training: Training, delta: Numbers) -> Result:
     """How private is one step a round (DP-SGD) on a secret batch, drawn afresh without replacement each round?
 
-    Renyi differential privacy of Wang, Balle and Kasiviswanathan (2019) by dp-accounting, for the sum of r uploads.
-    Whoever sees the sum must know none of the r noises; with r = 1 it holds against everybody but the device. Batches
-    cut from one shuffle are not drawn afresh. `training.local_steps` is not read.
+    The larger of the two orders of neighbours at each eps (Zhu, Dong and Wang 2022), composed over rounds. One round
+    attains it if all other gradients are alike and opposite to that of the sample. More rounds stay a little below: 4%
+    after 13 rounds at a rate of 0.1. Whoever sees the sum of r uploads must know none of the r noises; with r = 1 it
+    holds against everybody but the device. Batches cut from one shuffle are not drawn afresh. `training.local_steps`
+    is not read.
 
     Raises:
       ValueError: the batch is larger than the data.
@@ -20,15 +23,15 @@ def amplified_epsilon(training: Training, delta: Numbers) -> Result:
     Examples:
       >>> training = Training(2, 1, clip=1.0, num_selected=10, num_samples=1000, batch_size=10, sigma=0.1)
       >>> print(amplified_epsilon(training, 1e-5).round(2))
-      0.34
+      0.06
     """
     one = checked(training)
     if (one.batch_size > one.num_samples).any():
         _validate.fail("batch_size", training.batch_size, f"at most num_samples = {training.num_samples}")
-    multiplier = np.sqrt(one.num_selected / (2 * one.step_rho))
     delta = _validate.real("(0, 1)", delta=delta)
+    replaced = np.sqrt(2 * one.step_rho / one.num_selected)  # how far the sum moves, in deviations of its noise
     each = np.vectorize(_amplified, otypes=[np.float64])
-    return each(one.rounds_taken, multiplier, one.num_samples, one.batch_size, delta)[()]
+    return each(one.rounds_taken, 2 / replaced, one.batch_size / one.num_samples, delta)[()]
 
 
 def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Numbers) -> Result:
@@ -56,13 +59,8 @@ def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Num
     return (by_count * _binomial.pmf(np.arange(rounds + 1), rounds, np.asarray(fraction)[..., None])).sum(-1)
 
 
-def _amplified(rounds: float, noise_multiplier: float, num_samples: float, batch_size: float, delta: float) -> float:
-    # imported here: it takes most of a second
-    from dp_accounting import GaussianDpEvent, NeighboringRelation, SampledWithoutReplacementDpEvent
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant(neighboring_relation=NeighboringRelation.REPLACE_ONE)
-    step = GaussianDpEvent(float(noise_multiplier))
-    if rounds:
-        accountant.compose(SampledWithoutReplacementDpEvent(int(num_samples), int(batch_size), step), int(rounds))
-    return accountant.get_epsilon(float(delta))
+def _amplified(rounds: float, noise_multiplier: float, rate: float, delta: float) -> float:
+    if not rounds:
+        return 0.0
+    one = Round(float(noise_multiplier), float(rate), "fixed size")
+    return float(sampled_gaussian.epsilon(float(delta), [(one, int(rounds))], "replacement"))
