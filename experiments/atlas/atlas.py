@@ -49,12 +49,14 @@ def claims(config: Config, data: xr.Dataset) -> list[Claim]:
 
 def _complete(rows: pd.DataFrame, run: pd.DataFrame) -> Claim:
     left, refused = int((rows.code == NOT_RUN).sum()), int((~rows.code.isin([POSSIBLE, NOT_RUN])).sum())
+    idle = int((run.skipped >= 1).sum())
     claim = Claim(
         "runs-or-is-refused", "every stack of the grid runs, or is refused in one line", f"{len(rows)} stacks",
-        f"{len(run)} run, {refused} refused, {left} possible and not run", left == 0, "no stack is left over",
-        source=Source.OURS,
+        f"{len(run)} run, {refused} refused, {left} possible and not run"
+        + (f"; of those that run {idle} never take a step" if idle else ""),
+        left == idle == 0, "no stack is left over, and each takes a step", source=Source.OURS,
     )  # fmt: skip
-    return claim if left == 0 else claim._replace(verdict=None, why=Open.NOT_RUN)
+    return claim._replace(verdict=None, why=Open.NOT_RUN) if left and not idle else claim
 
 
 def _kept(run: pd.DataFrame) -> Claim:

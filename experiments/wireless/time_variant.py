@@ -184,7 +184,7 @@ def _costs(result: xr.Dataset) -> Claim:
     ratio = result.moment / result.moment.sel(schedule="constant")
     return Claim(
         "variation-costs-accuracy", "p_t that varies costs accuracy, as G_t^2 of Theorem 2 says",
-        "below the constant's, alternating most",
+        "below the constant's",
         "; ".join(f"{case}: " + ", ".join(f"{name} {gaps[name].sel(case=case).text()}" for name in varying)
                   for case in result.case.values),
         decided(xr.concat([gaps[name].above() for name in varying], "schedule")),

@@ -137,7 +137,8 @@ def _sampled(
     rounds, delta = len(p), question.delta
     a = received(release, question, about, c)[:, : p.shape[1]]
     if receiver_alone(release):
-        c, a = c * a.max(1), np.ones_like(a)
+        most = a.max(1)
+        c, a = c * np.where(most > 0, most, 1), np.ones_like(a)  # 0: nobody may send
     about = about._replace(receiver_noise=_number(about.receiver_noise / c**2))
     if (a < 1).any():
         eps = wireless.limited_epsilon(about, delta, amplitudes=a, rounds=rounds)

@@ -76,6 +76,20 @@ def test_errors_of_a_client_are_its_own_and_new_in_each_round():
     assert (abs(few - later) > 1e-3).all() and len(np.unique(np.asarray(many)[:, 0])) == 5
 
 
+@pytest.mark.parametrize("fading", [rayleigh(), rician(correlation=0.5)])
+def test_errors_tell_nothing_of_the_gains_of_the_next_round(fading):
+    """Nor of this one; the next round's are the state that is left."""
+    unsure = estimated(fading, pilot_energy=1.0, estimator="least squares", mean=1.0)
+    now = fading.init(jax.random.key(1), USERS)
+    known, u, later = known_gains(unsure, KEY, now, jnp.int32(0), USERS)
+    known, (real, imaginary) = np.asarray(known, float), np.asarray(u, float).T
+    gain = known * np.hypot(real, imaginary)
+    error = gain / (real + 1j * imaginary) - gain
+    for scattered in (*np.asarray(now).T, *np.asarray(later).T):
+        for part in (error.real, error.imag):
+            assert abs(np.corrcoef(part, scattered)[0, 1]) < 5 / np.sqrt(USERS)
+
+
 def test_which_gains_are_known_to_be_rayleigh():
     of = lambda fading: estimated(fading, pilot_energy=1.0, mean=0.9).knowledge.rayleigh
     assert of(rayleigh()) and not of(rayleigh(correlation=0.5)) and not of(rician())

@@ -51,6 +51,8 @@ def test_the_best_are_those_with_power():
     assert heard(drawn(best_gains(1, snr=GROUPS, fading=rayleigh()))[0])[-6:].sum() > 0.99
     gains = np.array([[0.9, 0.3, 0.7, 0.8]])
     assert drawn(best_gains(2, fading=recorded(gains)), n=4, rounds=1)[0].tolist() == [[0, 3]]
+    weak_but_near = best_gains(1, snr=np.array([6.0, 1.0]), fading=recorded(np.array([[1.0, 3.0]])))
+    assert drawn(weak_but_near, n=2, rounds=1)[0].tolist() == [[1]]  # 9 is above 6: gains are squared, SNRs are not
 
 
 def test_proportional_fair_hears_everybody_and_at_good_gains():

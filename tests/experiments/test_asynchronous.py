@@ -84,6 +84,27 @@ def test_a_claim_is_left_open_where_the_data_do_not_decide(claims):
     assert [found[claim] for claim in claims] == [None] * len(claims)
 
 
+NEVER = {  # who never reaches the target, and whether the other has won
+    "FedBuff": (lambda data: data.assign(buffered_accuracy=0 * data.buffered_accuracy), {"jobs": False}),
+    "FedBuff, and lasts longer": (
+        lambda data: data.assign(buffered_accuracy=0 * data.buffered_accuracy, buffered_time=9 * data.buffered_time),
+        {"jobs": False, "faster": False},
+    ),
+    "FedAvg": (lambda data: data.assign(accuracy=0 * data.accuracy), {"jobs": True, "faster": True}),
+    "both": (
+        lambda data: data.assign(accuracy=0 * data.accuracy, buffered_accuracy=0 * data.buffered_accuracy),
+        {"jobs": None, "faster": None},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("who", NEVER)
+def test_a_run_that_never_reaches_the_target_may_be_behind_all_the_same(who):
+    data, expected = NEVER[who]
+    found = verdicts(data(DATA))
+    assert {claim: found[claim] for claim in expected} == expected
+
+
 def test_equal_speeds_are_no_lead():
     """As early as FedAvg at every spread, but for noise of a tenth; the claim must not hold."""
     equal = DATA.drop_vars(["accuracy", "time"]).assign(accuracy=DATA.buffered_accuracy.rename(flush="round"))

@@ -60,6 +60,13 @@ def test_a_claim_fails_where_the_data_break_it(claim):
     assert verdicts(BROKEN[claim](DATA))[claim] is False
 
 
+def test_a_run_that_never_reaches_the_target_is_behind_where_it_lasts_longer():
+    never = DATA.assign(buffered_accuracy=0 * DATA.buffered_accuracy)
+    short = never.assign(buffered_time=never.buffered_time / 9)
+    assert verdicts(never)["earlier"] is False and verdicts(short)["earlier"] is None
+    assert verdicts(DATA.assign(accuracy=0 * DATA.accuracy))["earlier"] is True
+
+
 SWING = xr.DataArray([0.05, 20.0], dims="seed")
 LEFT_OPEN = {  # claims, where seeds do not agree or a run never reaches the target
     ("earlier",): lambda data: data.assign(time=data.time * SWING),

@@ -100,6 +100,7 @@ def test_claims_can_fail():
     tested = {"some-rule-keeps": True, "skips-as-predicted": True}
     assert good == {"runs-or-is-refused": None} | tested | dict.fromkeys(AUDITED)
     assert outcome(0.7, 0.6)[1] == good | {"some-rule-keeps": False, "skips-as-predicted": False}
+    assert outcome(0.7, 1.0)[1]["runs-or-is-refused"] is False, "a stack that never takes a step does not run"
     assert [row["worst"] for _, row in pareto(data)] == [0.85]
     assert all(line for line in atlas.caveats(Config(), data))
     assert not any("more attacked rows" in line for line in atlas.caveats(Config(), data))

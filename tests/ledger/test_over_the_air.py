@@ -162,6 +162,23 @@ def test_power_only_shortens_what_arrives_where_users_add_no_noise(control):
     assert hidden == pytest.approx(sampled_gaussian.epsilon(DELTA, rounds, "replacement"), rel=1e-4)
 
 
+@pytest.mark.parametrize("known_count", [True, False])
+def test_a_round_in_which_nobody_may_send_costs_nothing_where_power_limits(known_count):
+    """As if it had not been: every gain is below the truncation there."""
+    p = 0.3 * np.float32([[1, 1, 0, 1, 1], [0, 0, 0, 0, 0], [1, 1, 1, 0, 1]])
+    power, c = 8 * 0.7 * 10**-2.0, np.float32(LEVEL).astype(float)
+    arrives = np.minimum(c * 0.5, np.sqrt(power) * np.where(p > 0, GAIN, 0).max(1))[[0, 2]] / 0.5
+    assert (arrives < c[[0, 2]]).any()
+    (found, *_) = entries(p, snr_db=-20.0, known_count=known_count)
+    if known_count:
+        about = wireless.Round(N, p[[0, 2]].astype(float), 0.5, 0.0, 0.7 / arrives**2)
+        exact = wireless.rigorous_epsilon(about, DELTA, rounds=2)
+    else:
+        rounds = [(sampled_gaussian.Round(np.sqrt(0.7) / 0.5 / a, np.float32(0.3)), 1) for a in arrives]
+        exact = sampled_gaussian.epsilon(DELTA, rounds, "replacement")
+    assert worst(found.proved) == pytest.approx(exact, rel=1e-5)
+
+
 def test_levels_with_a_memory_are_those_of_the_run():
     """Rounds after the end count nothing; a level that is missing where users could send has no figure."""
     budget = wireless.level_budget(1.0, DELTA, clip=0.5, receiver_noise=0.7)

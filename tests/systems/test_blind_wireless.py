@@ -14,6 +14,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.channels import SumPilots, antenna_array, multiple_access, rayleigh_antennas, recorded_antennas
 from fedjax_priv.clients import everyone, heard_by_antennas
 from fedjax_priv.layers import blind_mean, stack, waveform
+from fedjax_priv.layers.blind_combining import common_amplitude
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import blind_wireless
 from fedjax_priv.systems.over_the_air.analog_uploads import power_of_use
@@ -152,6 +153,14 @@ def test_the_energy_is_that_of_the_power_that_everybody_has():
     found = rounds_of(system(amplitude=None, snr_db=power, clip=0.2, noise_variance=0.3), 2000)[1]["energy"]
     b2 = D * N0 * 10 / (0.2**2 + D * 0.3)
     assert misses(found, b2 * (0.2**2 + D * 0.3)) < 3.5
+
+
+def test_who_has_the_least_power_for_its_own_noise_decides():
+    """Not the least power for the largest noise: those are two clients."""
+    power, variance, d, clip = np.array([1.0, 4.0, 9.0]), np.array([0.1, 2.0, 5.0]), 6, 0.7
+    found = common_amplitude(jnp.asarray(power), max_norm=clip, noise_variance=variance)(d)
+    assert float(found) == pytest.approx(np.sqrt((power * d / (clip**2 + d * variance)).min()), rel=1e-6)
+    assert float(found) > 1.1 * np.sqrt(power.min() * d / (clip**2 + d * variance.max()))
 
 
 def test_weights_are_mean_powers_of_links():

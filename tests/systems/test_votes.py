@@ -12,6 +12,7 @@ from fedjax_priv.channels import constant, recorded
 from fedjax_priv.clients import everyone
 from fedjax_priv.ledger import ledger
 from fedjax_priv.ledger.entry import worst
+from fedjax_priv.runs.failures import EveryRoundFailed
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.systems import majority_vote, over_the_air_vote, two_tone_vote
 from fedjax_priv.systems.over_the_air.truncated_draw import truncated
@@ -184,6 +185,18 @@ def test_the_ledger_has_the_smaller_of_two_figures():
     both = epsilons(level=0.05, receiver_noise=2.0, **noisy)
     assert worst(both.proved) == min(worst(quiet.proved), worst(loud.proved))
     assert epsilons(receiver_noise=0.0).proved.epsilon is None
+
+
+def test_a_vote_that_does_not_count_was_heard_all_the_same():
+    """In a round that fails the server has the sum of the signs, too."""
+    data = targets(3, 9)
+    broken = data._replace(examples=data.examples.at[0].set(jnp.nan))
+    system = vote(truncation=0.2, fading=constant(), level=0.05)
+    with pytest.warns(EveryRoundFailed):
+        run = simulate(system, KEY, jnp.zeros(9), broken, rounds=2, progress=False)
+    assert not run.counted.values.any() and (run.status.values != 0).all()
+    (entry,) = ledger(system, run, broken, delta=1e-5)
+    assert worst(entry.proved) == pytest.approx(gaussian.epsilon(1e-5, 2 * 0.05 * np.sqrt(9 * 2)))
 
 
 def test_phases_that_nobody_knows_have_no_figure_but_that_of_own_noise():
