@@ -1,16 +1,15 @@
-"""Reading results.
+"""Plots and summaries of results.
 
-- `band_plots`: a variable against another one, with intervals over seeds; `curve_bands` has the numbers, `live_plots` a
-  curve that grows during a run. `plots`: what systems learn and send, in three panels. `heat_maps`: two axes of a
-  sweep.
-- `wall_clock`: modelled time and traffic.
-- `wireless_links`: links of a wireless run; `on_air`: the uses of the channel, seconds and joules of it; `downlink`:
-  those of the server.
-- `rule_robustness`: how far an attack takes a rule. `worst_attack`: what is left under the worst attack.
-- `worst_rows`: the rows on which a rule does worst. `rows_of_rounds`: how a rule does on the rows of a run.
-- `byzantine_rounds`: rounds with more Byzantine clients than the rule was told of.
-- `intervals`: how sure a mean over few runs is.
-- `line_styles`: how lines look in every picture.
+- `band_plots`: one variable against another, with intervals over seeds; `curve_bands` computes the numbers.
+- `live_plots`: a curve that grows during a run. `plots`: accuracy and traffic of systems, in three panels.
+  `heat_maps`: two axes of a sweep. `line_styles`: how lines look in every picture.
+- `wall_clock`: modelled time and traffic of rounds.
+- `wireless_links`: measures of a wireless run's links. `on_air`: channel uses, seconds and joules of a run over the
+  air. `downlink`: the same for a model that the server broadcasts.
+- `rule_robustness`: how far an attack moves a rule. `worst_attack`: accuracy under the worst attack.
+- `worst_rows`: searches for the rows on which a rule is worst. `rows_of_rounds`: how good a rule is on a run's rows.
+- `byzantine_rounds`: rounds with more Byzantine clients than the rule tolerates.
+- `intervals`: confidence intervals of means over few runs.
 """
 
 from typing import TYPE_CHECKING

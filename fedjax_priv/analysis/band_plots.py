@@ -1,4 +1,4 @@
-"""Curves of runs with the interval over their seeds. A plain figure: it needs neither a display nor pyplot."""
+"""Curves of runs with intervals over seeds. The figure needs neither a display nor pyplot."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,20 +16,20 @@ _WORDS = {"seconds": "seconds of simulation", "joules": "J spent by a client so 
 def curves(
     results: Mapping[str, xr.Dataset], x: str = "round", y: str = "accuracy", *, adversary: str | None = None
 ) -> Figure:
-    """A variable against another one: a line for each point of a sweep, with Student's 95% interval over seeds.
+    """Plots one variable against another: a line per point of a sweep, with Student's 95% interval over seeds.
 
     Args:
-      results: name -> what `simulate` or `sweep` returned.
-      x: as of `bands`. "epsilon" is on a logarithmic axis.
-      y: as of `bands`.
-      adversary: of "epsilon"; by default as of `bands`, of those who have a figure in all results.
+      results: name -> result of `simulate` or `sweep`.
+      x: as in `bands`. "epsilon" is on a logarithmic axis.
+      y: as in `bands`.
+      adversary: of "epsilon"; by default as in `bands`, among those who have a figure in all results.
 
     Returns:
-      One panel. `figure.savefig("curves.svg")` writes it; `.pdf` is a vector image, too.
+      One panel. `figure.savefig("curves.svg")` writes it; `.pdf` is a vector format too.
 
     Raises:
-      ValueError: there is no result by name, or one of them has no such variable or adversary; or they have no run
-        with an evaluation.
+      ValueError: `results` is not a dict with at least one result, a result has no such variable or adversary, or no
+        result has a run with an evaluation.
 
     Examples:
       >>> curves({"FedAvg": grid}, x="bytes").savefig("bytes.svg")  # doctest: +SKIP
@@ -57,13 +57,13 @@ def curves(
 
 
 def _common(results: Mapping[str, xr.Dataset], known: Callable[[xr.Dataset], list[str]]) -> list[str]:
-    """What is known of all results, in the order of the first."""
+    """The names that are known for all results, in the order of the first result."""
     first, *others = (known(result) for result in results.values())
     return [name for name in first if all(name in other for other in others)]
 
 
 def _check_y(results: Mapping[str, xr.Dataset], y: str) -> None:
-    """Refuse a variable that not all results have; where they share none, name the first result that lacks it."""
+    """Raises ValueError if a result lacks `y`; if the results share no variable, the error names one that lacks it."""
     common = _common(results, known_y)
     if not common:
         there = {name: known_y(result) for name, result in results.items()}

@@ -1,4 +1,4 @@
-"""Rounds of a run to which more Byzantine clients came than the rule was told of."""
+"""Rounds of a run with more Byzantine clients than the rule tolerates."""
 
 import numpy as np
 import xarray as xr
@@ -9,19 +9,19 @@ from fedjax_priv import _validate
 
 
 def uncovered_rounds(run: xr.Dataset, byzantine: ArrayLike, tolerated: int) -> Bool[np.ndarray, "..."]:
-    """Which rounds: in these the rule promises nothing, however well the run went.
+    """Which rounds had more Byzantine uploads than f: there the rule guarantees nothing, however well the run went.
 
     Args:
-      run: as `simulate` or `sweep` returns it; clients whose upload was lost do not count.
-      byzantine: the Byzantine clients, a bool mask of the population.
-      tolerated: f >= 0, that the rule was told.
+      run: result of `simulate` or `sweep`; clients whose upload was lost do not count.
+      byzantine: which clients are Byzantine, a bool mask of the population.
+      tolerated: f >= 0, with which the rule was made.
 
     Returns:
-      Bool, with the axes of `run.client_id` but for the clients: `[rounds]` of a single run. False at points of a sweep
-      that were not run.
+      Bool, with the axes of `run.client_id` without the axis of clients: `[rounds]` for a single run. False at points
+      of a sweep that were not run.
 
     Raises:
-      ValueError: `tolerated` is not an integer >= 0, or `byzantine` no mask of all clients of the run.
+      ValueError: `tolerated` is not an integer >= 0, or `byzantine` is not a mask of all clients of the run.
     """
     _validate.integer(at_least=0, tolerated=tolerated)
     mask, client = np.asarray(byzantine), run.client_id.fillna(0).astype(int)  # a smaller cohort of a sweep lacks some

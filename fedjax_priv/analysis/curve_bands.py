@@ -1,4 +1,4 @@
-"""A variable of runs against another one, as means over seeds with Student's interval."""
+"""One variable of runs against another, as means over seeds with Student's interval."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,11 +13,11 @@ _EACH_ROUND = "joules"
 
 
 class Band(NamedTuple):
-    """A curve, means over the runs that differ in the seed alone.
+    """A curve: means over the runs that differ only in the seed.
 
-    `x`, `y` and `half_width` are `[evaluations]`, or `[values]` of an axis, float64. The interval is `y +- half_width`,
-    for the mean of y there; NaN where there is one run, which says nothing about noise. A run that diverged is one of
-    `runs`: where its y is NaN, so is the mean.
+    `x`, `y` and `half_width` are `[evaluations]`, or `[values]` of an axis, float64. `y +- half_width` is a confidence
+    interval for the mean of y; `half_width` is NaN for a single run, which says nothing about noise. `runs` counts runs
+    that diverged too: where y of one run is NaN, the mean is NaN.
     """
 
     x: np.ndarray
@@ -33,23 +33,22 @@ def bands(
 
     Args:
       result: of `simulate` or `sweep`, or several of these joined along a dimension "seed".
-      x: what is known before an evaluation: "round"; "bytes", sent so far, the mean over the places of a cohort,
-        where one that nobody took counts as 0; "joules", likewise, where rounds have them, NaN if they are not known;
-        "epsilon", proved for the rounds so far, where there is one; a variable of the evaluations, such as "seconds";
-        or an axis of numbers of a sweep, such as "learning_rate", in ascending order: y is then that of the last
-        evaluation.
-      y: a variable of the evaluations, such as a metric; or "loss", mean training loss of the round before over
-        those that train, in which a client without samples counts as 0, as in `result.loss`.
-      adversary: of "epsilon"; by default the one with the largest figure, and of several with the same the one whose
-        figures are larger in sum.
-      confidence: of the interval.
+      x: "round"; "bytes" that a client has sent so far, the mean over all places of the cohort, empty ones included
+        as 0; "joules" so far, likewise, if the result has them, NaN if they are not known; "epsilon" proved for the
+        rounds so far, if the result has it; a variable of the evaluations, such as "seconds"; or a numeric axis of a
+        sweep, such as "learning_rate", in ascending order: y is then the value of the last evaluation.
+      y: a variable of the evaluations, such as a metric; or "loss", the training loss of the last round before an
+        evaluation, the mean over clients that train, of which one without samples counts as 0, as in `result.loss`.
+      adversary: of "epsilon"; by default the one with the largest figure. If several share it, the one with the
+        largest sum of figures.
+      confidence: of the interval, in (0, 1).
 
     Returns:
-      By the values of the other axes, such as "learning_rate=0.1"; "" for a result without any. Points of a sweep that
-      were not run are left out; where x is an axis, y is NaN there.
+      A dict with a key per point of the other axes, such as "learning_rate=0.1"; "" if there are no other axes. Points
+      of a sweep that were not run are left out; if x is an axis, y is NaN at these points.
 
     Raises:
-      ValueError: the result has no such variable (the error lists what is there) or no such adversary.
+      ValueError: the result has no such variable (the error lists those it has) or no such adversary.
 
     Examples:
       >>> import xarray as xr
@@ -77,9 +76,9 @@ def bands(
 
 
 def last_means(result: xr.Dataset, y: str) -> xr.Dataset:
-    """By the axes but "seed": `y` of the last evaluation, mean over the seeds that were run, and `runs`, how many.
+    """Along all axes except "seed": mean `y` of the last evaluation over the seeds that were run; `runs`, how many.
 
-    The mean is NaN if one of the runs diverged, or none was run.
+    The mean is NaN if one of the runs diverged, or if none was run.
     """
     last = _vertical(result, y).isel(evaluation=-1).astype(float)
     last = last if "seed" in last.dims else last.expand_dims("seed")
@@ -89,21 +88,21 @@ def last_means(result: xr.Dataset, y: str) -> xr.Dataset:
 
 
 def known_x(result: xr.Dataset) -> list[str]:
-    """What `bands` can put on the horizontal axis."""
+    """The names that `bands` takes as x."""
     there = {"bytes": "up_bytes" in result, _EACH_ROUND: _EACH_ROUND in result, "epsilon": bool(adversaries(result))}
     measured = [name for name, is_there in there.items() if is_there]
     return list(dict.fromkeys(["round", *measured, *_of_evaluations(result), *numeric_axes(result)]))
 
 
 def known_y(result: xr.Dataset) -> list[str]:
-    """What `bands` can put on the vertical axis."""
+    """The names that `bands` takes as y."""
     return [*_of_evaluations(result), *(["loss"] if "loss" in result else [])]
 
 
 def adversaries(*results: xr.Dataset) -> list[str]:
-    """Adversaries for whom something is proved in all results, the one with the largest figure first.
+    """Adversaries with a proved figure in all results, the one with the largest figure first.
 
-    Points where everybody takes part have the same figures of many; the sum over all points decides between these.
+    If everybody takes part, several adversaries have the same largest figure; then the sum over all points decides.
     """
     figures = [_figures(result) for result in results]
     common = [name for name in figures[0] if all(name in each for each in figures)]
@@ -111,10 +110,10 @@ def adversaries(*results: xr.Dataset) -> list[str]:
 
 
 def common_adversary(results: Sequence[xr.Dataset], adversary: str | None) -> str:
-    """Whose eps is compared: the first of `adversaries`, unless one is asked for.
+    """The adversary whose eps is compared: `adversary` if given, else the first of `adversaries`.
 
     Raises:
-      ValueError: there is none, or not the one that is asked for.
+      ValueError: no adversary has a figure in all results, or `adversary` has none.
     """
     known = adversaries(*results)
     if not known or adversary not in (None, *known):
@@ -123,7 +122,7 @@ def common_adversary(results: Sequence[xr.Dataset], adversary: str | None) -> st
 
 
 def _figures(result: xr.Dataset) -> dict[str, np.ndarray]:
-    """What is proved, of all rounds and points, by adversary; without those of whom nothing is."""
+    """By adversary, the proved figures of all rounds and points; adversaries without a figure are left out."""
     if "epsilon" not in result:
         return {}
     by_name = {str(name): result.epsilon.sel(adversary=name).values.ravel() for name in result.adversary.values}
@@ -131,25 +130,25 @@ def _figures(result: xr.Dataset) -> dict[str, np.ndarray]:
 
 
 def _size(eps: np.ndarray) -> tuple[float, int, float]:
-    """Larger where figures are, which may be infinite."""
+    """A sort key that is larger for larger figures; figures may be infinite."""
     return float(eps.max()), int(np.isinf(eps).sum()), float(eps[np.isfinite(eps)].sum())
 
 
 def _of_evaluations(result: xr.Dataset) -> list[str]:
-    """Metrics and seconds: variables that have a value for each evaluation of each point."""
+    """Metrics and seconds: variables with one number per evaluation and point."""
     others = {"round", "client", "group", "phase", "parameter", "adversary"}
     return [str(name) for name, values in result.data_vars.items()
             if "evaluation" in values.dims and not others & {*values.dims} and values.dtype.kind in "biuf"]  # fmt: skip
 
 
 def numeric_axes(result: xr.Dataset) -> list[str]:
-    """Axes of a sweep whose values are numbers; those of "seed" are not."""
+    """The axes of a sweep whose values are numbers, without "seed"."""
     swept = {name for variable in _of_evaluations(result) for name in result[variable].dims} - {"seed", "evaluation"}
     return [str(name) for name in result.dims if name in swept and result[name].dtype.kind in "iuf"]
 
 
 def _by_evaluation(result: xr.Dataset, x: str, y: str, adversary: str | None) -> xr.Dataset:
-    """Both variables, and which runs there are."""
+    """Both variables by evaluation, and which runs there are."""
     both = xr.Dataset({"x": _horizontal(result, x, adversary), "y": _vertical(result, y)}).astype(float)
     both = both.isel(evaluation=result.evaluation.values > 0) if y == "loss" or x == "epsilon" else both
     return both.assign(ran=_ran(result))
@@ -162,7 +161,7 @@ def _at_the_end(result: xr.Dataset, axis: str, y: str) -> xr.Dataset:
 
 
 def _horizontal(result: xr.Dataset, x: str, adversary: str | None) -> xr.DataArray:
-    """By evaluation, and by the axes it depends on."""
+    """x by evaluation, and by the axes on which it depends."""
     if x == "round":
         return result.evaluation.drop_vars("evaluation")
     if x == "epsilon":
@@ -185,13 +184,13 @@ def _vertical(result: xr.Dataset, y: str) -> xr.DataArray:
 
 
 def _trains(result: xr.Dataset) -> xr.DataArray:
-    """Who gets the model and does not refuse to train on it; nobody is where other points have larger cohorts."""
+    """Which clients get the model and do not refuse to train on it; False where only other points have a client."""
     there = (result.up_bytes + result.down_bytes).sum("phase") > 0
     return there & ~(result.sat_out.fillna(0) == 1) if "sat_out" in result else there
 
 
 def _ran(result: xr.Dataset) -> xr.DataArray:
-    """Which runs there are: one that was not run has no time, whereas what it measures may be NaN if it diverges."""
+    """Which runs there are: only a run that was not run has no `seconds`, whereas metrics are NaN if a run diverges."""
     return result.seconds.notnull().any("evaluation") if "seconds" in result else xr.DataArray(True)
 
 

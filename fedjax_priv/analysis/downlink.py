@@ -1,4 +1,4 @@
-"""A digital downlink: the server broadcasts the model to the clients of a round at the rate of the weakest of them."""
+"""A digital downlink: the server broadcasts the model to a round's clients at the rate of the weakest link."""
 
 from typing import Any, NamedTuple
 
@@ -10,14 +10,14 @@ from fedjax_priv import _validate
 from fedjax_priv.runs.records.measured_names import variables_of
 
 MODEL = ("model", "down")
-"""The message that is broadcast."""
+"""Phase and direction of the message that is broadcast."""
 
 
 class Broadcast(NamedTuple):
-    """One coded message to all at Shannon's rate of the weakest link, `log2(1 + min_k h_k^2 P / N0) / 2` bits a use.
+    """One coded message to all clients, at Shannon's rate of the weakest link: `log2(1 + min_k h_k^2 P / N0) / 2`.
 
-    Uses are those of a real baseband channel. Clients are received at the server's power with the gain of their uplink;
-    several antennas share the power, and send independent signals.
+    The rate is in bits per use of a real baseband channel. P is the power of the server; a client's downlink has the
+    gain of its uplink. Several antennas share the power and send independent signals.
 
     Examples:
       >>> down = Broadcast(hertz=1e6, snr_db=10.0)
@@ -27,14 +27,14 @@ class Broadcast(NamedTuple):
     """
 
     hertz: float  # W
-    snr_db: float = 10.0  # P / N0 of a use, at a link of gain 1
+    snr_db: float = 10.0  # P / N0 per channel use, for a link of gain 1
 
     def uses(self, bits: ArrayLike, gain: ArrayLike) -> Any:
-        """Of a round, `[...]`: the longest message to a client, bits `[..., n]`, 0 of those that are sent nothing.
+        """Channel uses of a round, `[...]`: those of the longest message to a client.
 
         Args:
-          bits: of each client.
-          gain: amplitudes h of their links, >= 0, `[..., n]`; NaN: not known, and neither is the round.
+          bits: of the message to each client, `[..., n]`; 0: the server sends this client nothing.
+          gain: amplitudes h of the links, >= 0, `[..., n]`; NaN: unknown, and then the result is NaN.
 
         Raises:
           ValueError: `hertz` is not > 0, `snr_db` is not in [-300, 300], or a gain is below 0.
@@ -60,14 +60,14 @@ class Broadcast(NamedTuple):
 
 
 def amplitudes_of(measured: Any, needs: str = "downlink must be None") -> Any:
-    """True gains by client, as amplitudes.
+    """The amplitudes of the true gains, by client.
 
     Args:
-      measured: numbers by name.
-      needs: how the error begins.
+      measured: measured numbers by name.
+      needs: the beginning of the error message.
 
     Raises:
-      ValueError: none were measured.
+      ValueError: no gains were measured.
     """
     numbers = dict(measured)
     if "gain" not in numbers:
@@ -78,7 +78,7 @@ def amplitudes_of(measured: Any, needs: str = "downlink must be None") -> Any:
 
 
 def model_of(run: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Bits of the model, 0 where a client is absent, and gains of the links of a run, `[..., round, client]`.
+    """Bits of the model (0 for an absent client) and gains of the links of a run, `[..., round, client]`.
 
     Raises:
       ValueError: no gains were measured.

@@ -1,4 +1,4 @@
-"""Two axes of a sweep as rows and columns of one picture, such as rules and attacks."""
+"""A heat map of two axes of a sweep, such as rules and attacks."""
 
 import numpy as np
 import xarray as xr
@@ -8,24 +8,24 @@ from matplotlib.figure import Figure
 from fedjax_priv import _validate
 from fedjax_priv.analysis.curve_bands import known_y, last_means
 
-_DARK = 0.5  # brightness below which white letters are read more easily than black ones
+_DARK = 0.5  # below this brightness, white letters are easier to read than black ones
 
 
 def heat_map(result: xr.Dataset, rows: str, columns: str, y: str = "accuracy") -> Figure:
-    """A variable at the last evaluation for each pair of values of two axes, the mean over seeds.
+    """Draws a variable at the last evaluation, the mean over seeds, for each pair of values of two axes.
 
     Args:
-      result: of `sweep`. Choose one value of every axis but `rows`, `columns` and "seed", as by
+      result: of `sweep`. If it has more axes than `rows`, `columns` and "seed", choose one value of each, such as
         `result.sel(ratio=0.1)`.
       rows: an axis, such as "rule".
-      columns: another one, such as "attack".
-      y: as of `bands`.
+      columns: another axis, such as "attack".
+      y: as in `bands`.
 
     Returns:
-      One panel with a number in each cell: "nan" where a run diverged, none where nothing was run.
+      One panel with a number in each cell: "nan" if a run diverged, no number if none was run.
 
     Raises:
-      ValueError: `rows` and `columns` are not all axes but "seed", or the result has no such variable.
+      ValueError: the result has other axes than `rows`, `columns` and "seed", or no such variable.
 
     Examples:
       >>> heat_map(grid, rows="rule", columns="attack").savefig("map.svg")  # doctest: +SKIP
@@ -58,7 +58,7 @@ def heat_map(result: xr.Dataset, rows: str, columns: str, y: str = "accuracy") -
 
 
 def _write(axes: Axes, means: xr.Dataset, colours: np.ndarray) -> None:
-    """The number of each cell that was run, in letters that its colour shows."""
+    """Writes the number into each cell that was run, in black or white, whichever the cell's colour needs."""
     brightness = colours[..., :3] @ np.array([0.299, 0.587, 0.114])
     for (i, j), value in np.ndenumerate(means.y.values):
         if means.runs.values[i, j]:

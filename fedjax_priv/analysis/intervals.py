@@ -1,4 +1,4 @@
-"""How sure a mean over few runs is."""
+"""Confidence intervals of means over few runs."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,17 +6,17 @@ from scipy.special import stdtrit  # scipy.stats takes a second to import
 
 
 def half_width(values: ArrayLike, axis: int = 0, *, confidence: float = 0.95) -> np.ndarray:
-    """Half the width of Student's interval for a mean: `t_{n-1} sd / sqrt(n)`, sd with n - 1.
+    """Half the width of Student's interval for a mean: `t_{n-1} sd / sqrt(n)`, sd with divisor n - 1.
 
-    Two standard errors are not that: of three runs they are an 81.6% interval, of five an 88% one.
+    Two standard errors would give an 81.6% interval with three runs, and an 88% interval with five.
 
     Args:
-      values: independent and roughly normal along the axis, such as the same figure of runs with several seeds.
+      values: independent and roughly normal along the axis, such as the same metric of runs with several seeds.
       axis: of length n.
-      confidence: between 0 and 1, that the interval holds the true mean.
+      confidence: that the interval contains the true mean, in (0, 1).
 
     Returns:
-      By the other axes, float64; infinite if n is 1, since one run says nothing about noise.
+      float64, with the other axes of `values`; infinite if n is 1, since one run says nothing about noise.
 
     Raises:
       ValueError: there is no such axis or it is empty, or the confidence is not between 0 and 1.

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito (2008): readers with any colour vision tell them apart; black and yellow are left out."""
+"""Colours of Okabe and Ito (2008), which colour-blind readers can tell apart, without black and yellow."""
 # Dashes and markers help in grey.
 _DASHES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -13,8 +13,8 @@ _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B"))
 
 
 def line(number: int) -> dict[str, Any]:
-    """Options of the line with that number in a picture; 72 lines differ, by colour, dashes or marker."""
-    twelves = number // 12  # colours and dashes come back together
+    """Matplotlib options of a picture's line with this number; 72 lines differ in colour, dashes or marker."""
+    twelves = number // 12  # colours and dashes together repeat after 12 lines
     return {
         "color": COLOURS[number % len(COLOURS)],
         "linestyle": _DASHES[number % len(_DASHES)],
@@ -27,12 +27,12 @@ def line(number: int) -> dict[str, Any]:
 
 
 def byte_unit(largest: float) -> tuple[float, str]:
-    """The unit in which so many bytes are a short number, and its name."""
+    """The size in bytes and the name of the unit that makes `largest` a short number."""
     return next((unit for unit in _UNITS if largest >= unit[0]), _UNITS[-1])
 
 
 def plain(axes: Axes, *, grid: bool = True) -> None:
-    """No frame at the top and on the right."""
+    """Removes the frame at the top and on the right; draws a grid if `grid`."""
     axes.spines[["top", "right"]].set_visible(False)
     if grid:
         axes.grid(alpha=0.3)

@@ -11,14 +11,14 @@ from matplotlib.figure import Figure
 from fedjax_priv import _validate
 from fedjax_priv.analysis import line_styles
 
-_FRACTION = 0.1  # of the time that drawing may take
+_FRACTION = 0.1  # of the run's time, which drawing may take
 
 Show = Callable[[Figure], Any]
-"""Shows a figure in the place of the one before."""
+"""Shows a figure; it replaces the figure shown before."""
 
 
 class LiveCurve:
-    """What `simulate(log=...)` calls after each chunk of rounds; `x` and `y` are what it has drawn."""
+    """A function for `simulate(log=...)`, called after each chunk of rounds; `x` and `y` are the points so far."""
 
     def __init__(self, rounds: int, metric: str, show: Show | None):
         self.x, self.y = list[int](), list[float]()
@@ -32,10 +32,10 @@ class LiveCurve:
         line_styles.plain(axes)
 
     def __call__(self, record: dict[str, Any]) -> None:
-        """Add a point.
+        """Adds a point.
 
         Raises:
-          ValueError: the record has no such metric, or it is of a second run.
+          ValueError: the record has no such metric, or belongs to a second run.
         """
         known = [name for name, value in record.items() if name != "round" and isinstance(value, int | float)]
         if self._metric == "loss" and "loss" not in record:
@@ -61,21 +61,21 @@ class LiveCurve:
 
 
 def live_curve(rounds: int, metric: str = "accuracy", *, show: Show | None = None) -> LiveCurve:
-    """A curve by round that is drawn again while a run is in progress.
+    """A curve by round that is redrawn while a run is in progress.
 
-    It takes at most a tenth of the time; the last round is always drawn.
+    Drawing takes at most a tenth of the time; the last round is always drawn.
 
     Args:
       rounds: of the run.
       metric: of `evaluate`, or another number of the log such as "loss".
-      show: called with the figure whenever it has changed; by default it replaces the output of a notebook's cell.
+      show: called with the figure when it is redrawn; by default the figure replaces the output of a notebook's cell.
 
     Returns:
-      For `simulate(log=...)`.
+      A function for `simulate(log=...)`.
 
     Raises:
-      ValueError: rounds is not an integer >= 1. When called: no such metric, or records of a second run.
-      ImportError: when called, outside a notebook, without `show`.
+      ValueError: `rounds` is not an integer >= 1. When called: the log has no such metric, or a second run calls it.
+      ImportError: when called without `show` outside a notebook.
 
     Examples:
       >>> watched = dict(every=5, evaluate=evaluate, log=live_curve(100))  # doctest: +SKIP
@@ -86,7 +86,7 @@ def live_curve(rounds: int, metric: str = "accuracy", *, show: Show | None = Non
 
 
 def _in_a_notebook() -> Show:
-    """Shows it below the cell, later in the same place: as bytes, as only pyplot teaches notebooks to show figures."""
+    """Shows figures below the cell, always in the same place; as PNG, since notebooks show plain figures only so."""
     from IPython.display import DisplayHandle, Image  # pyright: ignore[reportMissingImports]
 
     handle, shown = DisplayHandle(), False

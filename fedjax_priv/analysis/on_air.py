@@ -1,4 +1,4 @@
-"""What a run over the air takes, by client and round: uses of the channel, seconds and joules."""
+"""Channel uses, seconds and joules of a run over the air, by client and round."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -11,15 +11,15 @@ from fedjax_priv.analysis.downlink import Broadcast, model_of
 from fedjax_priv.runs.records.measured_names import described, variables_of
 
 THERMAL_NOISE = 10**-20.4
-"""Watts per hertz at 290 K, -174 dBm/Hz; a receiver adds its noise figure."""
+"""Density of thermal noise in watts per hertz at 290 K, -174 dBm/Hz; multiply it by the receiver's noise figure."""
 
 
 class OnAir(NamedTuple):
-    """What uploads over the air take: uses of a real baseband channel, of which a band of W hertz has 2 W in a second.
+    """The channel of uploads over the air: a band of W hertz has 2 W uses of a real baseband channel per second.
 
-    Signals that add on the air share their uses, whoever sends, and if nobody does ("multiple"). Those of links that
-    take turns add up over senders, analog or digital ones ("orthogonal"): the server does not wait for the slowest
-    only. If each of r senders has its own band of W / r hertz, it does ("bands").
+    "multiple": signals add up on the air and share the same uses, which pass even if nobody sends. "orthogonal":
+    senders, analog or digital, take turns, so their uses add up. "bands": each of r senders has a band of W / r hertz,
+    and the server waits for the slowest.
 
     Examples:
       >>> sixty = np.full(60, 7850)  # uses of each sender
@@ -33,13 +33,16 @@ class OnAir(NamedTuple):
     def seconds(
         self, uses: ArrayLike, pilots: ArrayLike = 0.0, common_pilots: ArrayLike = 0.0, block: ArrayLike = 0.0
     ) -> Any:
-        """Of a round in which clients have so many uses, `[..., n]`; 0 of those that do not send.
+        """Seconds of a round, `[...]`.
 
-        Pilots of their own take turns: their uses `[..., n]` add up over clients. Common ones are sent at once. `block`
-        `[..., n]` has the uses that each client may add its signal on: they pass even if nobody sends.
+        Args:
+          uses: channel uses of each client's upload, `[..., n]`; 0 for clients that do not send.
+          pilots: uses of each client's pilots `[..., n]`, sent in turns: they add up over clients.
+          common_pilots: uses of pilots `[..., n]` that all clients send at once.
+          block: uses `[..., n]` in which signals may add up; they pass even if nobody sends.
 
         Raises:
-          ValueError: `hertz` is not > 0, or `access` is none of these.
+          ValueError: `hertz` is not > 0, or `access` is none of the three.
         """
         _validate.positive(hertz=self.hertz)
         _validate.one_of(("multiple", "orthogonal", "bands"), access=self.access)
@@ -54,7 +57,7 @@ class OnAir(NamedTuple):
 
 
 def uses_of(measured: Any, num_params: int) -> Any:
-    """Uses of the channel by client, as measured; d of those that send analog; None where uploads are messages."""
+    """Channel uses by client: as measured, or d for analog senders; None if uploads do not go over the air."""
     numbers = {name: values for name, values in dict(measured).items() if not _is_missing(values)}
     amplitude, uses = numbers.get("amplitude"), numbers.get("channel_uses")
     if amplitude is None:
@@ -66,9 +69,9 @@ def uses_of(measured: Any, num_params: int) -> Any:
 
 
 def block_of(measured: Any, num_params: int, like: Any) -> Any:
-    """Uses on which signals add, whoever sends, of the shape of `like`; 0 of digital uploads.
+    """Channel uses in which signals may add up, even if nobody sends, in the shape of `like`; 0 for digital uploads.
 
-    Where they are measured they are the most of any client in any round, and 0 if nobody ever sent.
+    If uses are measured, this is the largest number of any client in any round.
     """
     numbers = dict(measured)
     if "amplitude" not in numbers:
@@ -82,38 +85,38 @@ def block_of(measured: Any, num_params: int, like: Any) -> Any:
 
 
 def pilots_of(measured: Any, like: Any) -> tuple[Any, Any]:
-    """Uses of the channel by client for pilots in turns and for common ones, of the shape of `like`; 0 without any."""
+    """Channel uses by client for pilots in turns and for common pilots, in the shape of `like`; 0 without pilots."""
     numbers = dict(measured)
     turns, common = (_or_else(numbers.get(name, 0.0), 0.0) for name in ("pilot_uses", "common_pilot_uses"))
     return 0.0 * like + turns, 0.0 * like + common
 
 
 def energy_of(run: xr.Dataset) -> xr.DataArray:
-    """`||x||**2` by client, with that of pilots."""
+    """The energy `||x||**2` by client, pilots included."""
     measured = variables_of(run)
     return measured["energy"] + _or_else(measured.get("pilot_energy", 0.0), 0.0)
 
 
 def _is_missing(values: Any) -> bool:
-    """Whether it is of a point of a sweep, and only others measured it."""
+    """Whether these are the values of a point of a sweep that did not measure them."""
     return isinstance(values, xr.DataArray) and values.size > 0 and bool(values.isnull().all())
 
 
 def _or_else(measured: Any, otherwise: Any) -> Any:
-    """Something else at points of a sweep, or for clients, that measured nothing."""
+    """`measured`, or `otherwise` at points of a sweep, or for clients, that measured nothing."""
     return measured.where(measured.notnull(), otherwise) if isinstance(measured, xr.DataArray) else measured
 
 
 def present(run: xr.Dataset, like: xr.DataArray) -> xr.DataArray:
-    """Which clients there are: of a sweep, a smaller cohort lacks some, and a point that was not run all of them.
+    """Which clients there are. In a sweep, smaller cohorts lack some clients, and points that were not run lack all.
 
-    Where `run` does not say who they are, those that `like` has numbers of.
+    If `run` has no `client_id`, these are the clients for which `like` has numbers.
     """
     return run.get("client_id", like).notnull()
 
 
 def taken(run: xr.Dataset, uses: xr.DataArray) -> tuple[np.ndarray, ...]:
-    """The arguments of `OnAir.seconds`, `[..., round, client]`, from the uses measured; 0 where a client is absent."""
+    """The arguments of `OnAir.seconds`, `[..., round, client]`, from measured uses; 0 for absent clients."""
     here = uses.where(present(run, uses), 0)
     measured = variables_of(run)
     pilots = pilots_of(measured, here)
@@ -130,24 +133,24 @@ def air_resources(
     path_loss_db: float = 0.0,
     downlink: Broadcast | None = None,
 ) -> xr.Dataset:
-    """The uses of the channel, seconds and joules of a run over the air, by client and round.
+    """Channel uses, seconds and joules of a run over the air, by client and round.
 
-    A use of the channel has noise of variance N0 in the run, and of energy `noise_density / 2` in the world, so a run's
-    energy `||x||**2` is `||x||**2 noise_density / (2 N0)` joules, times the path loss.
+    Noise of one channel use has variance N0 in the run and energy `noise_density / 2` in the physical channel. So an
+    energy `||x||**2` in the run is `||x||**2 noise_density / (2 N0)` joules, times the path loss.
 
     Args:
-      run: of `systems.wireless`, a vote over the air or `systems.digital_fedavg`, as `simulate` or `sweep` returns it.
+      run: result of `simulate` or `sweep` with `systems.wireless`, a vote over the air or `systems.digital_fedavg`.
       air: the channel.
       receiver_noise: N0 of the run, > 0.
-      noise_density: watts per hertz at the receiver, > 0, its noise figure included.
+      noise_density: watts per hertz at the receiver, noise figure included, > 0.
       path_loss_db: of a link of gain 1, in dB, in [-300, 300].
-      downlink: by which the server sends the model; not counted if not given.
+      downlink: how the server broadcasts the model; if not given, the downlink is not counted.
 
     Returns:
-      `channel_uses`, `joules` `[..., round, client]`, with those of pilots; `air_seconds` `[..., round]`, once per
-      round as `air` has it: signals that add take theirs in a round in which nobody sends, too. With `downlink`, the
-      server's `downlink_uses`, `downlink_seconds` and `downlink_joules` `[..., round]`. NaN at points of a sweep that
-      were not run or whose uploads are messages, and of clients that a smaller cohort lacks.
+      `channel_uses`, `joules` `[..., round, client]`, pilots included, and `air_seconds` `[..., round]`: if signals add
+      up on the air, a round takes its time even if nobody sends. With `downlink`, also the server's `downlink_uses`,
+      `downlink_seconds` and `downlink_joules` `[..., round]`. NaN at points of a sweep that were not run or did not
+      send over the air, and for clients that a smaller cohort lacks.
 
     Raises:
       ValueError: nothing was sent over the air in the run, or a number is out of its range.

@@ -1,4 +1,4 @@
-"""What systems learn next to what that costs, as a plain figure.
+"""Accuracy and communication of systems in one figure.
 
 `figure.savefig(path)` needs neither a display nor pyplot; the path may end in `.svg`, `.pdf` or `.png`.
 """
@@ -19,18 +19,18 @@ _STEP = 2.8  # from one system's bars to the next, in bars
 
 
 def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy") -> Figure:
-    """What systems learn, and what that costs their users.
+    """Plots what systems learn, and how many bytes their clients send and receive.
 
     Args:
-      results: name of a system -> what `simulate` returned for it.
-      metric: the variable on the evaluation dimension to show.
+      results: name of a system -> its result of `simulate`.
+      metric: the variable of the evaluations to show.
 
     Returns:
-      Three panels: the metric by round; the metric by what a client has sent so far, mean over the cohort; the
-      bytes a client sends and receives in a round by phase, mean over rounds and cohort.
+      Three panels: the metric by round; the metric by the bytes that a client has sent so far, mean over the cohort;
+      the bytes that a client sends and receives per round, by phase, mean over rounds and cohort.
 
     Raises:
-      ValueError: no results by name, or one of them is a sweep or has no such metric.
+      ValueError: `results` is not a dict with at least one result, or a result is a sweep or has no such metric.
     """
     _validate.named_results(results)
     for data in results.values():
@@ -56,7 +56,7 @@ def learning_curves(results: Mapping[str, xr.Dataset], metric: str = "accuracy")
 
 
 def _sent(data: xr.Dataset) -> np.ndarray:
-    """Bytes the mean client of the cohort has sent before each evaluation."""
+    """Bytes that a client has sent before each evaluation, mean over the cohort."""
     of_rounds = data.up_bytes.sum("phase").mean("client").values
     return np.concatenate([[0.0], np.cumsum(of_rounds)])[data.evaluation.values]
 
@@ -70,7 +70,7 @@ def _curves(axes: Axes, results: Mapping[str, xr.Dataset], metric: str, places: 
 
 
 def _traffic(axes: Axes, results: Mapping[str, xr.Dataset]) -> None:
-    """A bar up and a bar down for every system, stacked by phase, with their sums next to them."""
+    """Draws two bars per system, up and down, stacked by phase, with their sums next to them."""
     phases = _phases(results)
     places = np.array([_STEP * i + way for i in range(len(results)) for way in (0, 1)])
     sent = (data[way] for data in results.values() for way in ("up_bytes", "down_bytes"))
@@ -96,7 +96,7 @@ def _traffic(axes: Axes, results: Mapping[str, xr.Dataset]) -> None:
 
 
 def _phases(results: Mapping[str, xr.Dataset]) -> list[str]:
-    """Phases in which something is sent, in the order of the system that has most of them."""
+    """The phases in which something is sent, in the order of the system with the most phases."""
     longest_first = sorted(results.values(), key=lambda data: -data.sizes["phase"])
     sent = (data.phase[((data.up_bytes + data.down_bytes) > 0).any(("round", "client"))] for data in longest_first)
     return list(dict.fromkeys(str(phase) for phases in sent for phase in phases.values))

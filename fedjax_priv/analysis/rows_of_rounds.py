@@ -1,4 +1,4 @@
-"""How a rule does on the rows of a run, in the terms of (f, kappa)-robustness."""
+"""How good a rule is on the rows of a run, measured by (f, kappa)-robustness."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from fedjax_priv.keys import keyless
 
 
 class _Rows(NamedTuple):
-    """Rows as arrays, and how their mean becomes a direction."""
+    """The rows of a round as an array; `decoded` turns their mean into a direction."""
 
     value: Float[Array, "g k"]
     used: Array | tuple  # as `Received.used`
@@ -36,26 +36,28 @@ class _Rows(NamedTuple):
 
 
 def kappa_run(view: View, rule: Aggregator | None = None, *, dense: bool = False) -> Float[Array, ""]:
-    """`||direction - mean_S||^2 / (sum_S ||x_i - mean_S||^2 / |S|)` of a round, S its honest rows: how close it came to
-    the worst case that a (f, kappa)-robust rule allows, which is kappa (Allouah et al. 2023).
+    """`||direction - mean_S||^2 / (sum_S ||x_i - mean_S||^2 / |S|)` of a round, S its honest rows.
 
-    For `observe=`: a run then has the ratio of every round. Rows are those that the rule was given. An honest one holds
-    no upload of a Byzantine client: behind a secure sum it is the mean of a group without Byzantine members, or whose
-    Byzantine members were lost. Where the direction is decoded from fewer numbers (`fedrep`, `robajol`), so is the
-    mean, while the variance is that of the rows: after a projection to k of d numbers the ratio is about d/k times
-    that of the k numbers. Rows of a secure sum are means, so their variance is smaller than that of clients.
+    A (f, kappa)-robust rule never exceeds kappa (Allouah et al. 2023). With `observe=`, a run has the ratio of every
+    round. Rows are the inputs of the rule. A row is honest if it contains no upload of a Byzantine client: behind a
+    secure sum, a row is the mean of a group, and honest if the group has no Byzantine members or all of them were lost.
+    Such means have a smaller variance than updates of single clients. If the direction is decoded from fewer numbers
+    (`fedrep`, `robajol`), the mean is decoded too, but the variance is that of the rows: after a projection from d to k
+    numbers, the ratio is about d/k times the ratio of the k numbers.
 
     Args:
-      view: of a round, as `observe` is given it.
-      rule: another rule, tried on the same rows, from a fresh state; it must not draw. It gets them as arrays, `[g, k]`
-        if k numbers are sent, and its kappa is one of these numbers. None: what the rule of the run did.
-      dense: of the system's projection, if it has one (`layers.jl`).
+      view: of a round, as `observe` receives it.
+      rule: another rule, called on the same rows from a fresh state; it must not draw. It gets an array `[g, k]` if
+        clients send k numbers, and the ratio is that of these k numbers. None: the rule of the run.
+      dense: as in `layers.jl`, if the system projects updates.
 
     Returns:
-      float32. NaN where the ratio is undefined: no honest row, a single one, or equal ones; or the rule gave no number.
+      float32. NaN if the ratio is undefined: there are fewer than two honest rows, all honest rows are equal, or the
+      rule returned nan.
 
     Raises:
-      ValueError: `view` is none of a round, `rule` is no aggregator, or none is given and rows are no directions.
+      ValueError: `view` is not the view of a round, `rule` is not an aggregator, or `rule` is None and a direction
+        cannot be decoded from the rows.
 
     Examples:
       >>> rule = fedjax_priv.aggregators.coordinate_median()  # to compare with the system's own
@@ -80,7 +82,7 @@ def kappa_run(view: View, rule: Aggregator | None = None, *, dense: bool = False
 
 
 def _as_arrays(view: View, dense: bool) -> _Rows:
-    """Rows `[g, k]`; 0 where one is absent, and at positions that are no coordinates."""
+    """Rows `[g, k]`; 0 in absent rows, and at positions that are no coordinates of the model."""
     sent, there = view.rows.value, view.rows.count > 0
     if isinstance(sent, Sketched):
         return _Rows(only_rows(there, sent.value), (), view, dense)
@@ -91,7 +93,7 @@ def _as_arrays(view: View, dense: bool) -> _Rows:
 
 
 def _mean_and_spread(rows: Float[Array, "g k"], honest: Bool[Array, " g"]) -> tuple[Array, Array]:
-    """The honest mean, and the root of the honest variance; that of equal rows is 0 if they are given as zeros."""
+    """The honest mean, and the root of the honest variance, which is exactly 0 if all rows are zero."""
     number = jnp.maximum(honest.sum(), 1).astype(rows.dtype)
     mean = only_rows(honest, rows).sum(0) / number
     return mean, length(only_rows(honest, rows - mean[None])) / jnp.sqrt(number)

@@ -1,4 +1,4 @@
-"""How far an attack takes an aggregation rule, in the terms of (delta, c)-robustness."""
+"""How far an attack moves an aggregation rule, measured by (delta, c)-robustness."""
 
 from typing import NamedTuple
 
@@ -15,33 +15,34 @@ from fedjax_priv.keys import named
 
 
 class Robustness(NamedTuple):
-    """Of one set of rows; means over many are what Definition 1 of FedREP speaks of."""
+    """The error of a rule on one set of rows. Definition 1 of FedREP is about means over random rows."""
 
     error: Float[Array, ""]  # ||Agg - honest mean||^2
     spread: Float[Array, ""]  # rho^2, mean of ||v_k - v_k'||^2 over pairs of honest rows
-    share: Float[Array, ""]  # delta, of Byzantine rows
-    ratio: Float[Array, ""]  # error / spread, also of rows so small that both vanish
+    share: Float[Array, ""]  # delta, the fraction of Byzantine rows
+    ratio: Float[Array, ""]  # error / spread, accurate even if both underflow to 0
 
     @property
     def c(self) -> Float[Array, ""]:
-        """`ratio / delta`; infinite or NaN without Byzantine rows, where the definition asks for no error."""
+        """`ratio / delta`; infinite or NaN without Byzantine rows, for which the definition requires error 0."""
         return self.ratio / self.share
 
 
 def robustness(
     key: Key, rule: Aggregator, attack: Attack, updates: Float[Array, "m d"], honest: Bool[Array, " m"]
 ) -> Robustness:
-    """One call of a rule under an attack (FedREP, Definition 1).
+    """The error of one call of a rule under an attack (FedREP, Definition 1).
 
     Args:
       key: of the attack and the rule.
-      rule: from a fresh state.
-      attack: what rows that are not honest hold.
-      updates: what all would send if they were honest.
-      honest: which rows are.
+      rule: called with a fresh state.
+      attack: forges the rows that are not honest.
+      updates: the rows that all clients would send if they were honest.
+      honest: which rows are honest.
 
     Raises:
-      ValueError: `rule` is no aggregator, or `attack` no function of four arguments that returns such rows.
+      ValueError: `rule` is not an aggregator, or `attack` is not a function of four arguments that returns rows of the
+        shape of `updates`.
 
     Examples:
       >>> from fedjax_priv import aggregators, attacks
@@ -65,5 +66,5 @@ def robustness(
 
 
 def length(x: Float[Array, "..."]) -> Float[Array, ""]:
-    """Root of the sum of squares, of any size that float32 holds."""
+    """Euclidean norm of all entries; squares neither overflow nor underflow in float32."""
     return norms(x.reshape(1, -1))[0]

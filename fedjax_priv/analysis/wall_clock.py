@@ -1,9 +1,9 @@
-"""Seconds of a round over the users' own links: a model, from the exact size of each message and measured computing.
+"""A model of the seconds that a round takes over the users' links, from exact message sizes and measured compute time.
 
-A round is a sequence of steps that the server waits for: the users compute, then the messages of each phase go up or
-down. A step is as slow as the slowest user whose upload counted; nobody waits for the others. A message of b bits takes
-`latency + b / bandwidth`; where there is none, nothing. Uploads over the air, analog or coded, are no messages of these
-links: see `OnAir`. Nor is a model that is broadcast: see `Broadcast`. SparseSecAgg's figures have 100 Mbit/s a user and
+A round is a sequence of steps: the users compute, then the messages of each phase go up or down. A step takes as long
+as the slowest user whose upload counted needs; nobody waits for the others. A message of b bits takes
+`latency + b / bandwidth`, and no message takes no time. Uploads over the air, analog or coded, do not use these links:
+see `OnAir`. Nor does a model that is broadcast: see `Broadcast`. SparseSecAgg's figures assume 100 Mbit/s per user and
 do not say which messages they count: `bandwidth=1e8, messages=[("upload", "up")]` leaves out the downlink, keys and
 shares.
 
@@ -29,7 +29,7 @@ Message = tuple[str, str]
 
 
 class Traffic(NamedTuple):
-    """Bytes on a user's link, means over the cohort."""
+    """Bytes on a user's link, mean over the cohort."""
 
     up: float
     down: float
@@ -48,19 +48,20 @@ def round_seconds(
     """Seconds that a round takes.
 
     Args:
-      info: of the round. If no upload counted, it was as slow as the slowest of all users that were sent anything.
-      compute_seconds: that a user computes, as measured; one number, or one for each client of the population.
-      bandwidth: of a user's link, bits a second; likewise. Not needed where no message goes over such a link.
-      latency: seconds that a message takes in addition to those of its bits; likewise.
-      messages: those over such a link that take time, as `("upload", "up")` of uploads that do not go over the air; all
-        of them if not given.
-      air: the channel of uploads over the air, counted once per round; needed where there are any.
-      downlink: how the server broadcasts the model; over the users' links, as a message to each, if not given.
+      info: of the round. If no upload counted, the round takes as long as the slowest user that sent or received
+        anything needs.
+      compute_seconds: measured compute time of a user, in seconds: one number, or one per client of the population.
+      bandwidth: of a user's link, in bits per second: likewise. Not needed if no message goes over these links.
+      latency: seconds that a message takes in addition to its bits: likewise.
+      messages: the messages over the users' links that are counted, such as `("upload", "up")`; by default all.
+      air: the channel of uploads over the air, counted once per round; needed if there are such uploads.
+      downlink: how the server broadcasts the model. If not given, the model is a message over each user's link.
 
     Raises:
-      ValueError: an asynchronous round, whose clock is the measured `virtual_time`; a number out of its range, numbers
-        of too few clients; messages of no phase of the round, or that go over the air or are broadcast; `air` without
-        uploads over the air, or these without it; a downlink without gains of links; or messages without a bandwidth.
+      ValueError: the round is asynchronous, so that its clock is the measured `virtual_time`; a number is out of its
+        range, or there are too few numbers for the clients; a message is not in the round, or goes over the air or is
+        broadcast; `air` is given without uploads over the air, or missing; `downlink` without measured gains; or
+        messages over links without `bandwidth`.
     """
     bits = {
         (phase, way): np.asarray(link, np.float64)
@@ -93,8 +94,8 @@ def run_seconds(
 ) -> xr.DataArray:
     """Seconds of each round of `simulate` or `sweep`, `[..., round]`, float64; `cumsum("round")` is the time so far.
 
-    NaN at points of a sweep that were not run, and with `air` at points whose uploads are messages: ask for their time
-    alone. Args and errors are those of `round_seconds`.
+    NaN at points of a sweep that were not run. With `air`, also NaN at points whose uploads do not go over the air:
+    select these points and call without `air`. Arguments and errors are those of `round_seconds`.
     """
     _check_synchronous(result, "result")
     last = lambda values: values.transpose(..., "round", "client")
@@ -120,7 +121,7 @@ def run_seconds(
 def round_bytes(info: RoundInfo) -> dict[str, Traffic]:
     """Bytes of a round by phase: means over all places of the cohort.
 
-    A user that was lost counts with what it sent, and a place that nobody took, as under Poisson sampling, as 0 bytes.
+    A lost user counts with the bytes it sent. A place that nobody took, as under Poisson sampling, counts as 0 bytes.
     """
     return {
         phase: Traffic(*(np.mean(np.asarray(bits, np.float64)).item() / 8 for bits in link))
@@ -129,7 +130,7 @@ def round_bytes(info: RoundInfo) -> dict[str, Traffic]:
 
 
 def run_bytes(result: xr.Dataset) -> xr.DataArray:
-    """Bytes by phase of the rounds of `simulate` or `sweep`, `[..., phase, way]`: means over rounds and places.
+    """Bytes per round of `simulate` or `sweep` by phase, `[..., phase, way]`: means over rounds and places.
 
     Places of a cohort that nobody took count as in `round_bytes`.
     """
@@ -153,13 +154,13 @@ def _check_synchronous(measured: Any, name: str) -> None:
 
 
 def _awaited(bits: Mapping[Message, np.ndarray], counted: np.ndarray) -> np.ndarray:
-    """Clients whose upload counted; all that had a message if none did."""
+    """Clients whose upload counted; if no upload counted, all clients that sent or received a message."""
     reached = functools.reduce(np.logical_or, (size > 0 for size in bits.values()), counted)
     return reached & (counted | ~counted.any(-1, keepdims=True))
 
 
 def _seconds(users: _Users, bits: Mapping[Message, np.ndarray]) -> np.ndarray:
-    """`[...]`, from bits `[..., n]`."""
+    """Seconds of compute and of messages over links, `[...]`, from bits `[..., n]`."""
     of_links = 1.0 if users.bandwidth is None else users.bandwidth
     compute = _by_client(users.client, compute_seconds=users.compute_seconds)
     bandwidth, latency = _by_client(users.client, bandwidth=of_links), _by_client(users.client, latency=users.latency)
@@ -175,10 +176,10 @@ def _seconds(users: _Users, bits: Mapping[Message, np.ndarray]) -> np.ndarray:
 
 
 def _on_air(measured: Any, num_params: int, air: OnAir | None) -> Any:
-    """Uses of the channel by client; None where uploads are messages.
+    """Channel uses by client; None if uploads do not go over the air.
 
     Raises:
-      ValueError: uploads over the air without a channel to take their time, or a channel without these.
+      ValueError: there are uploads over the air but no `air`, or the other way round.
     """
     uses = uses_of(measured, num_params)
     if (uses is None) != (air is None):
@@ -194,7 +195,7 @@ def _least(value: ArrayLike) -> float:
 
 
 def _by_client(client: np.ndarray, **given: ArrayLike) -> np.ndarray:
-    """The number of each client, from one for all or one per client of the population."""
+    """One number per client of the cohort, from one number for all or one per client of the population."""
     ((name, value),) = given.items()
     value = np.asarray(value, np.float64)
     if value.ndim == 0:

@@ -1,4 +1,4 @@
-"""What a run over a wireless channel came to, round by round."""
+"""Measures of the links of a wireless run, round by round."""
 
 from typing import Literal
 
@@ -11,28 +11,33 @@ from fedjax_priv.analysis.on_air import block_of, energy_of, pilots_of
 from fedjax_priv.runs.records.measured_names import described, variables_of
 
 LIMITED = 1 - 1e-5
-"""Received amplitudes below this are those of users without the power to be heard in full; above it, of rounding."""
+"""An amplitude below this is of a user that lacks power; between this and 1, the difference to 1 is rounding."""
 
 
 def link_measures(
     run: xr.Dataset, *, receiver_noise: float | xr.DataArray, access: Literal["multiple", "orthogonal"]
 ) -> xr.Dataset:
-    """Measures of each round of `systems.wireless`; other dimensions, as those of a sweep, stay.
+    """Measures of each round of `systems.wireless`; other dimensions, such as axes of a sweep, stay.
 
     Args:
-      run: as `simulate` or `sweep` returns it.
-      receiver_noise: N0 of the run, above 0; by point where it is an axis of the sweep.
+      run: result of `simulate` or `sweep`.
+      receiver_noise: N0 of the run, above 0; if it is an axis of the sweep, an array along this axis.
       access: of the run.
 
     Returns:
-      `participants` R; `limited`, those that send with an amplitude a_k below 1; `alignment_error`, the mean of `|1 -
-      a_k|` over participants, of the amplitudes that are received, as the channel measured them if users do not know
-      their gains or several antennas are combined, where the mean of a_k is 1 for links of equal power and else the
-      user's weight, so that unequal weights are in it; `received_snr_db`, of a user, `10 log10(mean_k h_k^2 ||x_k||^2 /
-      (d N0))` with the true gains, twice the complex uses for d where there are such, at one of several antennas;
-      `energy`, the sum of `||x_k||^2`, in units of power and channel uses; and `channel_uses`, both with those of
-      pilots. Means are NaN where nobody sent, and all measures at points of a sweep that were not run or whose uploads
-      are messages.
+      Dataset with these variables by round:
+
+      - `participants`: R, the number of users that sent;
+      - `limited`: the number of users that sent with an amplitude a_k below 1;
+      - `alignment_error`: the mean of `|1 - a_k|` over participants. a_k is the received amplitude if the channel
+        measures it: if users do not know their gains, or several antennas are combined. With unequal links of
+        antennas, the mean of a_k is the user's weight and not 1;
+      - `received_snr_db`: `10 log10(mean_k h_k^2 ||x_k||^2 / (d N0))` of a user, with true gains, at one antenna; with
+        complex symbols, d is twice their number;
+      - `energy`: the sum of `||x_k||^2`, in power x channel uses; and `channel_uses`. Both include pilots.
+
+      Means are NaN in rounds in which nobody sent. All measures are NaN at points of a sweep that were not run or did
+      not send over the air.
 
     Raises:
       ValueError: the run measured no amplitudes or gains, or an argument is outside its range.

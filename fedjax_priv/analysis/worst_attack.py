@@ -1,4 +1,4 @@
-"""What is left under the worst attack, once hyperparameters are chosen: the selection of ByzFL's benchmark."""
+"""Accuracy under the worst attack, with hyperparameters chosen as in ByzFL's benchmark."""
 
 from collections.abc import Sequence
 
@@ -6,25 +6,27 @@ import xarray as xr
 
 
 def worst_case(runs: xr.Dataset, hyperparameters: Sequence[str], *, attack: str = "attack") -> xr.Dataset:
-    """Choose hyperparameters by validation accuracy under the worst attack, and report test accuracy under it.
+    """Chooses hyperparameters by validation accuracy under the worst attack, and reports test accuracies.
 
-    For every point of the other axes: accuracies are means over seeds; a run counts with its best evaluation; those
-    hyperparameters are taken whose least validation accuracy over attacks is largest, the first ones of equals.
+    At every point of the other axes, accuracies are averaged over seeds, and the best evaluation of this mean counts.
+    The chosen hyperparameters have the largest minimum over attacks of this validation accuracy; the first ones if
+    several do.
 
     Args:
       runs: `validation` and `test`, accuracies with the dimensions `attack`, "seed", "evaluation", the hyperparameters
         and any others, as `sweep` returns them.
-      hyperparameters: axes to choose on, at least one.
+      hyperparameters: axes of hyperparameters, at least one.
       attack: the axis of attacks.
 
     Returns:
       By the other axes and attack: `accuracy`, the largest test accuracy of all evaluations, as ByzFL reports it, which
-      selects on the test set; `validated`, that at the evaluation best in validation. By the other axes: `worst` and
-      `worst_validated`, the least of both over attacks, and `chosen_NAME` for every hyperparameter. An accuracy
-      that is NaN counts as 0.
+      selects on the test set; `validated`, the test accuracy at the evaluation with the best validation accuracy. By
+      the other axes: `worst` and `worst_validated`, the minima of both over attacks, and `chosen_NAME` for every
+      hyperparameter. NaN accuracies count as 0.
 
     Raises:
-      ValueError: a variable or dimension is missing, or `hyperparameters` are not different names of other axes.
+      ValueError: a variable or dimension is missing, or `hyperparameters` is not a list of different axes other than
+        `attack`, "seed" and "evaluation".
 
     Examples:
       >>> import xarray as xr

@@ -1,4 +1,4 @@
-"""A search for the rows on which a rule does worst, in the terms of (f, kappa)-robustness."""
+"""A search for the rows on which a rule is worst, measured by (f, kappa)-robustness."""
 
 from typing import NamedTuple
 
@@ -14,28 +14,28 @@ from fedjax_priv.keys import keyless
 CHILDREN = 60
 GROW, SHRINK, SMALLEST_STEP = 1.3, 0.85, 1e-3
 SPACING, PLACES = 0.05, 60
-"""Of Byzantine rows among the inputs of a few points."""
+"""Distance and number of the places of Byzantine rows in the known inputs."""
 NO_HARM = -1.0
-"""In place of NaN: below every kappa."""
+"""Replaces NaN: below every kappa."""
 
 
 class Worst(NamedTuple):
-    """The worst rows found; `kappa_of` gives the same number for them."""
+    """The worst rows found; `kappa` is their `kappa_of`."""
 
-    kappa: Float[Array, ""]  # no certificate of the rule can be below it; NaN: no input gave a number
+    kappa: Float[Array, ""]  # a lower bound on any valid kappa of the rule; NaN: no input gave a number
     rows: Float[Array, "n d"]  # the first f are Byzantine
 
 
 def kappa_of(rule: Aggregator, rows: Float[Array, "n d"], num_byzantine: int) -> Float[Array, ""]:
-    """`(n - f) ||rule - mean_S||^2 / sum_S ||x_i - mean_S||^2`, S all rows but the first f (Allouah et al. 2023).
+    """`(n - f) ||rule - mean_S||^2 / sum_S ||x_i - mean_S||^2`, S all rows after the first f (Allouah et al. 2023).
 
     Args:
-      rule: from a fresh state; it must not draw.
-      rows: honest ones differ.
-      num_byzantine: f, from 0 to below n.
+      rule: called with a fresh state; it must not draw.
+      rows: the honest ones must not all be equal.
+      num_byzantine: f, from 0 to n - 1.
 
     Raises:
-      ValueError: `rule` is no aggregator, or `num_byzantine` is out of range.
+      ValueError: `rule` is not an aggregator, or `num_byzantine` is out of range.
 
     Examples:
       >>> rule = fedjax_priv.aggregators.trimmed_mean(1)
@@ -60,20 +60,20 @@ def kappa_search(
     key: Key, rule: Aggregator, num_rows: int, num_byzantine: int, *, num_params: int = 3, starts: int = 12,
     steps: int = 200,
 ) -> Worst:  # fmt: skip
-    """The largest `kappa_of` found: a lower bound on what any certificate of the rule can say, with its witness.
+    """The largest `kappa_of` found, and its rows: a lower bound on the kappa of any certificate of the rule.
 
-    It is the best of `starts` searches, which take turns with 1, 2, ... `num_params` coordinates: most rules are worst
-    on a line, others are not, and searches stop at different inputs. From its start, each takes the best of 60 random
-    changes to half of the rows whenever it is worse for the rule; steps grow on success and shrink otherwise. The first
-    search of each number of coordinates starts at the worst of many inputs of two to four points; of the others, half
-    begin at zeros and ones. One compiled program, without derivatives, so any rule can be searched.
+    It is the best of `starts` searches. They use 1, 2, ..., `num_params` coordinates in turn: most rules are worst on a
+    line, but not all, and searches stop at different inputs. A search tries 60 random changes to half of the rows and
+    keeps the best one if it increases kappa; steps grow on success and shrink otherwise. For each number of
+    coordinates, the first search starts at the worst of many inputs of two to four points; half of the others start
+    near zeros and ones. A search is one compiled program without derivatives, so it works for any rule.
 
     Args:
       key: of the search.
-      rule: it must not draw; NaN counts as no harm, infinity as the worst.
+      rule: it must not draw. If it returns nan, this counts as no harm; infinity counts as the worst.
       num_rows: n.
-      num_byzantine: f, from 1 to below n/2.
-      num_params: most coordinates of a row, d; a search with fewer leaves the others 0.
+      num_byzantine: f, at least 1 and below n/2.
+      num_params: d, the coordinates of a row; a search with fewer coordinates leaves the others 0.
       starts: how many searches run side by side, at least `num_params`.
       steps: of each search.
 
@@ -131,14 +131,14 @@ def kappa_search(
 
 
 def _changed(key: Key, rows: Array, size: Array, used: Array) -> Array:
-    """Half of the rows, by chance, moved along the coordinates in use."""
+    """Moves a random half of the rows along the coordinates in use."""
     which, how = jax.random.split(key)
     moved = jax.random.bernoulli(which, 0.5, (len(rows), 1))
     return rows + jnp.where(moved & used[None], size * jax.random.normal(how, rows.shape), 0.0)
 
 
 def _normal(rows: Array, num_byzantine: int) -> Array:
-    """With honest rows about 0, of variance 1."""
+    """Shifts and scales rows so that the honest rows have mean 0 and variance 1."""
     honest = rows[num_byzantine:]
     away = rows - honest.mean(0)[None]
     return away / jnp.sqrt(jnp.square(away[num_byzantine:]).sum(1).mean())
@@ -152,9 +152,9 @@ def _start(key: Key, which: Array, used: Array, num_rows: int, num_byzantine: in
 
 
 def _known_inputs(num_rows: int, num_byzantine: int, num_params: int) -> Array:
-    """Honest rows at 0, some of them at -1; Byzantine ones at or near these, or one of them on the way to the others.
+    """Inputs with honest rows at 0 and -1. Byzantine rows are all at or near these, or one is between 0 and the others.
 
-    The last kind is how Krum is led astray: decoys make honest rows lonelier than the row between.
+    The last kind misleads Krum: the other Byzantine rows are decoys that give the row in between a better score.
     """
     honest = num_rows - num_byzantine
     places = jnp.arange(PLACES).astype(jnp.float32) * SPACING

@@ -1,15 +1,17 @@
-"""Audits: lower bounds on epsilon from what an adversary sees, which can contradict a claim and never prove one.
+"""Audits: lower bounds on epsilon from what an adversary sees. They can contradict a claim and never prove one.
 
-- `canaries`, `sample_canaries`, `crafted_canaries`: adjacent inputs. `worlds`: the same rounds on both, many times.
-- `crowds`: many canaries in one run.
-- `adversaries`, `coalitions`: what the server, an outsider or colluding clients have of a round. `readings`: scores of
-  it by coordinate, block and round; `over_rounds`: of rounds whose noise is correlated; `learned_score`: the best
-  one of them together; `who_came`: of which trials. `whole_uploads`: uploads put back on all coordinates.
-- `looks`: which canaries and which readings belong to an entry of a ledger.
-- `masked_uploads`: masked uploads against random words.
-- `bounds`: from that to a lower bound on epsilon at a stated confidence.
-- `public_gains`: trials over the air with the gains of the run that a figure is about.
-- `ledger_entries`: audits every entry of a ledger; `by_release` says how each is audited, `verdicts` what came out.
+- `canaries`, `sample_canaries`, `crafted_canaries`: pairs of adjacent inputs.
+- `worlds`: runs the same rounds on both inputs, many times. `crowds`: many canaries in one run.
+- `adversaries`, `coalitions`: what the server, an outsider or colluding clients read of a round.
+- `readings`: scores of a reading by coordinate, block and round. `over_rounds`: the best score of noise that is
+  correlated over rounds. `learned_score`: the best linear combination of scores.
+- `who_came`: selects the trials in which the canary's client took part.
+- `whole_uploads`: puts uploads back on all coordinates of the model.
+- `looks`: chooses the canaries and readings for an entry of a ledger.
+- `masked_uploads`: compares masked uploads with random words.
+- `bounds`: turns scores into a lower bound on epsilon at a stated confidence.
+- `public_gains`: gives trials over the air the gains of the run that a figure is about.
+- `ledger_entries`: audits every entry of a ledger; `by_release` says how, `verdicts` states the result.
 """
 
 from typing import TYPE_CHECKING

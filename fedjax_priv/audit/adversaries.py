@@ -1,6 +1,6 @@
-"""What an adversary makes of a round: scores of the server, of an outsider, and of colluding clients.
+"""How an adversary scores a round: the server, an outsider, or colluding clients.
 
-`toward` comes from a canary: parameters -> `[d]`, or `[m, d]` of many canaries at once.
+`toward` is a function of a canary: parameters -> `[d]`, or `[m, d]` for m canaries at once.
 """
 
 from collections.abc import Callable
@@ -19,44 +19,44 @@ from fedjax_priv.layers.blind_combining import turned
 
 
 def moved(seen: Seen) -> Float[Array, " d"]:
-    """How far the released model moved."""
+    """The released model before the round minus the model after it."""
     flat = lambda params: ravel_pytree(params)[0]
     return flat(seen.before) - flat(seen.after)
 
 
 def direction(seen: Seen) -> Float[Array, " d"]:
-    """What the server of a sum gives to its optimizer; 0 in a round that failed."""
+    """The direction that the server gives to its optimizer; 0 in a round that failed."""
     return jnp.where(seen.info.status == 0, seen.info.direction, 0.0)
 
 
 def upload(seen: Seen, client: int = 0, *, dense: bool = False) -> Float[Array, " d"]:
-    """The upload of a client that travelled in the clear; 0 if it is not in the round. `dense`: see `upload_of`."""
+    """A client's upload in the clear; 0 if the client is not in the round. `dense`: see `upload_of`."""
     here = seen.info.client == client
     row = upload_of(seen.info.observed, jnp.argmax(here), seen.info.direction.size, dense=dense)
     return jnp.where(here.any(), row, 0.0)
 
 
 def own_update(seen: Seen) -> Float[Array, " d"]:
-    """The update of client 0, all steps together, for one that sees every local step; 0 if it is not in the round."""
+    """The update of client 0, for an adversary that sees every local step; 0 if client 0 is not in the round."""
     here = seen.who.client == 0
     return jnp.where(here.any(), seen.updates[jnp.argmax(here)], 0.0)
 
 
 def outsider(toward: Toward) -> Score:
-    """Anyone who sees the released models: how far the model moved along the canary."""
+    """Score of anyone who sees the released models: how far the model moved along the canary."""
     return lambda seen: toward(seen.before) @ moved(seen)
 
 
 def server(toward: Toward) -> Score:
-    """The server of a sum: the direction it gives to its optimizer; 0 in a round that failed."""
+    """Score of a server that sees a sum: `direction` along the canary."""
     return lambda seen: toward(seen.before) @ direction(seen)
 
 
 def what_happened(seen: Seen) -> Float[Array, " s"]:
-    """The server: whether the round failed, how many uploads counted, whether none did; what it tells all clients.
+    """Scores of the server: whether the round failed, how many uploads counted, whether none did; log clipping norm.
 
-    A client whose data make a round fail, or its upload drop out, shows it here, whatever the noise of the sum. So does
-    one that moves the clipping norm.
+    The noise of the sum does not protect these numbers. If a client's data make the round fail, make its upload drop
+    out or move the clipping norm that the server announces, they show it.
     """
     counted = jnp.where(seen.info.status == 0, seen.info.counted.sum(), 0)
     told = [jnp.log(seen.info.measured[CLIP][0])] if CLIP in seen.info.measured else []
@@ -64,28 +64,31 @@ def what_happened(seen: Seen) -> Float[Array, " s"]:
 
 
 def stood_still(seen: Seen) -> Float[Array, ""]:
-    """Anyone who sees the released models: whether a round changed nothing, as a failed or an empty one does."""
+    """Score of anyone who sees the released models: 1 if the round changed nothing, as it failed or was empty."""
     pairs = zip(jax.tree.leaves(seen.before), jax.tree.leaves(seen.after), strict=True)
     same = [(before == after).all() for before, after in pairs]
     return jnp.stack(same).all().astype(jnp.float32)
 
 
 def coalition(toward: Toward, colluding: int) -> Score:
-    """The server of a mean and the last clients of each round, never client 0, who subtract their own updates."""
+    """Score of a server that sees a mean and colludes with the last clients: they subtract their own updates.
+
+    Client 0, which has the canary, never colludes.
+    """
     left, *_ = left_of_updates(colluding)
     return lambda seen: toward(seen.before) @ left(seen)
 
 
 def uploads(toward: Toward, client: int = 0) -> Score:
-    """A server that sees each upload: the upload of the client with the canary."""
+    """Score of a server that sees each upload: the upload of the canary's client along the canary."""
     return lambda seen: toward(seen.before) @ upload(seen, client)
 
 
 def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: float) -> Reading:
-    """The server of a multiple-access channel that knows how many sent: the log of the ratio of the two laws.
+    """Reading of a server behind a multiple-access channel that knows how many clients sent: the log-likelihood ratio.
 
-    Of a canary of given updates among clients that join with one probability, all at the clipping norm; receiving R
-    signals it is one of them with probability R / n.
+    The canary is a pair of given updates. All updates are at the clipping norm, and all n clients join with the same
+    probability: if R sent, client 0 is among them with probability R / n.
     """
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
@@ -105,10 +108,10 @@ def ratio_on_the_air(*, clip: float, noise_variance: float, receiver_noise: floa
 def ratio_of_complex_signals(
     *, clip: float, noise_variance: float, receiver_noise: float, coordinates_per_use: int = 1
 ) -> Reading:
-    """The server of a channel whose gains users do not know: the log of the ratio of the two laws, given all u.
+    """Reading of a server behind a channel whose gains users do not know exactly: the log-likelihood ratio.
 
-    Of a canary of given updates, all at the clipping norm; the server has real and imaginary parts, and it is public
-    who sends.
+    The canary is a pair of given updates, and all updates are at the clipping norm. The server receives real and
+    imaginary parts, and knows who sends and with which coefficients it receives them.
     """
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
@@ -127,9 +130,10 @@ def ratio_of_antennas(
     amplitude: float | Callable,
     coordinates_per_use: int = 1,
 ) -> Reading:
-    """The server that has what every antenna hears: the log of the ratio of the two laws, given all gains.
+    """Reading of a server that has the signal of every antenna: the log-likelihood ratio, given all gains.
 
-    Of a canary of given updates, all at the clipping norm, of clients that know nothing of their channel.
+    The canary is a pair of given updates, all updates are at the clipping norm, and clients know nothing of their
+    channels.
     """
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
@@ -149,9 +153,9 @@ def _of_parts(
     receiver_noise: float,
     coordinates_per_use: int,
 ) -> tuple[Array, Array]:
-    """Of a signal in r real parts, each of m symbols; client k is received with the coefficients of its row.
+    """The log-likelihood ratio of a signal in r real parts, each of m symbols; row k has the coefficients of client k.
 
-    Noise of clients fills all directions of a symbol that carries two coordinates, and not of one that carries one.
+    If a symbol carries two coordinates, noise of clients fills all its directions; if one, only that coordinate's.
     """
     coefficients = jnp.where(seen.who.selected[:, None], coefficients, 0)
     by_imaginary = turned(coefficients.reshape(len(coefficients), -1, 2)).reshape(coefficients.shape)
@@ -172,16 +176,16 @@ def _of_parts(
 
 
 def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:
-    """The statistic of `ratio_on_the_air`."""
+    """Score of the server: the log-likelihood ratio of `ratio_on_the_air`."""
     reading = ratio_on_the_air(clip=clip, noise_variance=noise_variance, receiver_noise=receiver_noise)
     return lambda seen: reading(seen, toward(seen.before))[0]
 
 
 def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
-    """The server of FedREP, which sees what client 0 proposes, of a `proposal_canary`.
+    """Score of the server of FedREP, which sees the proposal of client 0, for a `proposal_canary`.
 
-    It counts U, U', the coordinates that are among the largest of each input. The ratio of the two laws rises with U at
-    U - U' = 1.
+    U and U' count the proposed coordinates that are among the largest of the first and of the second input. Where
+    U - U' = 1, the likelihood ratio rises with U.
     """
 
     def score(seen: Seen) -> Array:

@@ -1,4 +1,4 @@
-"""How a release is audited: what its adversaries read, and how long a canary must be, from one table."""
+"""How a release is audited: one table states what its adversaries read and which norm a canary needs."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ from fedjax_priv.systems import releases
 
 Kind = Literal["direction", "sample", "label"]
 _EVERYBODY = 2**30
-"""Colluding clients, if all but client 0 do."""
+"""The number of colluding clients if all but client 0 collude."""
 
 
 class Subject(NamedTuple):
-    """What is audited."""
+    """The system that is audited, with its inputs."""
 
     make: Make
     local: Local
@@ -32,21 +32,21 @@ class Subject(NamedTuple):
     params: PyTree
     data: ClientData
     release: Release  # of the system; None: updates travel in the clear
-    training: Training | None = None  # `local` for another loss; None: no gradients are crafted
-    unmasked: Make | None = None  # the system with its masks elided; None: `make` has none, or elides them
+    training: Training | None = None  # makes `local` for another loss; None: no gradients are crafted
+    unmasked: Make | None = None  # the system with masks elided; None: `make` has no masks, or elides them itself
 
 
 class Plan(NamedTuple):
     """How releases of one type are audited."""
 
-    readings: Callable[..., list[Reading]]  # (release, kind, view, colluding): what the adversary has of a round
-    clip: Callable[..., float | None] = lambda release, heard: None  # norm that a given update is clipped to
+    readings: Callable[..., list[Reading]]  # (release, kind, view, colluding): what the adversary reads of a round
+    clip: Callable[..., float | None] = lambda release, heard: None  # the norm to which a given update is clipped
     kinds: tuple[Kind, ...] = ("direction", "sample", "label")  # of canaries; the first one is the default
-    on_the_air: bool = False  # other clients are seen with client 0, and what colluding ones sent counts as not sent
+    on_the_air: bool = False  # the other clients send too, and colluding ones are left out
 
 
 def _known(view: str, colluding: int) -> int:
-    """Clients of the sum whose uploads the adversary knows."""
+    """How many clients of the sum have uploads that the adversary knows."""
     return {"server": 0, "device": 1, "coalition": colluding, "everybody": _EVERYBODY}[view]
 
 
@@ -55,9 +55,9 @@ def _clear(**_: Any) -> list[Reading]:
 
 
 def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, colluding: int, **_: Any) -> list[Reading]:
-    """What the server makes of the sums, or what is left of noisy sums for this view.
+    """The direction that the server derives from the sums; of noisy sums, what is left for this view.
 
-    An upload is read alone where it travels alone, and by a coalition that can open it.
+    An upload is read alone if it is alone in its sum, or if a coalition is large enough to open it.
     """
     if isinstance(release.noise, releases.NoisyUploads):
         return _noisy()
@@ -71,12 +71,12 @@ def _sum(*, release: releases.Sum | releases.ProposedCoordinates, view: str, col
 
 
 def _noisy(**_: Any) -> list[Reading]:
-    """An upload alone, since its noise must suffice, compared with another, and what is made of all."""
+    """An upload alone, since its own noise must protect it; its difference to another; the server's direction."""
     return [along(adversaries.upload), along(_beside_another), along(adversaries.direction)]
 
 
 def _sparse(*, release: releases.SparseSum, **_: Any) -> list[Reading]:
-    """The server may read an upload alone, so its noise must suffice."""
+    """The server may read an upload alone, so the upload's own noise must protect it."""
     alone = left_of_field(_EVERYBODY)[0]
     return [along(adversaries.direction)] + ([] if release.noise is None else [along(alone)])
 
@@ -91,7 +91,7 @@ def _among(noise: releases.NoisyUploads | releases.DistributedNoise, heard: int)
 
 
 def _of_one_sample(noise: releases.CentralNoise | releases.DistributedNoise) -> float:
-    """Updates are clipped after they are weighted by their samples; a client that sends a given update has one."""
+    """Updates are clipped after a weight for the number of samples; a client with a given update has one sample."""
     return float(noise.clip) * max(1.0, noise.weight_cap or 1.0)
 
 
@@ -107,7 +107,7 @@ def _air(*, release: releases.OverTheAir, kind: str, **_: Any) -> list[Reading]:
 
 
 def _antennas(*, release: releases.BlindUploads, kind: str, **_: Any) -> list[Reading]:
-    """What every antenna hears, where the simulation has it."""
+    """The signal of every antenna, if the simulation computes it."""
     if kind != "direction" or jnp.ndim(release.noise_variance) or not release.every_antenna:
         return [along(adversaries.direction)]
     names = ("clip", "noise_variance", "receiver_noise", "amplitude", "coordinates_per_use")
@@ -115,7 +115,7 @@ def _antennas(*, release: releases.BlindUploads, kind: str, **_: Any) -> list[Re
 
 
 def _votes(*, release: releases.Vote, **_: Any) -> list[Reading]:
-    """The sum as it is received; the sign of it, where phases are unknown."""
+    """The sum of the votes as received; only its sign if phases are unknown."""
     return [along(adversaries.direction if release.level is None else _received)]
 
 
@@ -124,13 +124,13 @@ def _received(seen: Seen) -> Array:
 
 
 def _beside_another(seen: Seen, dense: bool = False) -> Array:
-    """The upload of client 0 less that of the last client, which has power where they draw the same noise."""
+    """The upload of client 0 minus that of the last client: noise that both share cancels."""
     last = seen.info.client.size - 1
     return adversaries.upload(seen, dense=dense) - adversaries.upload(seen, last, dense=dense)
 
 
 def _sketched(*, release: releases.SketchedUploads, **_: Any) -> list[Reading]:
-    """The upload, taken back to the coordinates of the update, also compared with another."""
+    """The upload, taken back to the coordinates of the update; and its difference to another upload."""
     return [along(functools.partial(of, dense=release.dense)) for of in (adversaries.upload, _beside_another)]
 
 
@@ -139,7 +139,7 @@ def _steps(*, release: releases.LocalNoise, view: str, colluding: int, **_: Any)
 
 
 def _central(**_: Any) -> list[Reading]:
-    """What everybody sees."""
+    """The direction, which everybody can compute from the released models."""
     return [along(adversaries.direction)]
 
 
@@ -162,12 +162,12 @@ PLANS: Mapping[type, Plan] = {
 
 
 def plan_of(subject: Subject) -> Plan:
-    """Raises ValueError where a release has no plan."""
+    """The plan for a subject's release. Raises ValueError if its type has none."""
     if type(subject.release) not in PLANS:
         raise ValueError(f"release must be of a type in systems.releases, got {type(subject.release).__name__}")
     return PLANS[type(subject.release)]
 
 
 def num_params(subject: Subject) -> int:
-    """Parameters of the model."""
+    """d, the number of parameters of the model."""
     return sum(leaf.size for leaf in jax.tree.leaves(subject.params))

@@ -1,4 +1,4 @@
-"""Adjacent inputs in which clients send given updates, without local training."""
+"""Adjacent inputs in which clients send given updates and do no local training."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ from fedjax_priv.clients.control_variates import corrected_step
 
 
 def sending(updates: Float[Array, "n d"]) -> Local:
-    """Local training that returns given updates, the canary's and everybody else's, each as one step along it.
+    """Local training that returns given updates, row i for client i, each as one local step.
 
     Examples:
       >>> local = sending(jnp.eye(4))  # client i sends the i-th unit vector
@@ -29,23 +29,23 @@ def sending(updates: Float[Array, "n d"]) -> Local:
 
 
 def no_samples(num_clients: int) -> ClientData:
-    """A blank sample for each client, so that they have equal weights."""
+    """One blank sample per client, so that all clients have equal weights."""
     return ClientData((jnp.zeros((num_clients, 1)),), jnp.ones(num_clients, jnp.int32))
 
 
 def direction_canary(
     key: Key, num_clients: int, num_params: int, norm: float, *, alone: bool = False, opposite: bool = True
 ) -> Canary:
-    """Client 0 sends plus or minus `norm` times a random direction (Andrew et al. 2023), of entries of one size.
+    """Client 0 sends plus or minus `norm` times a random direction with entries +-d^-1/2 (after Andrew et al. 2023).
 
     Args:
       key: of the direction.
       num_clients: n.
       num_params: d.
       norm: above 0.
-      alone: all others send 0, so that who is lost makes no difference. They send minus the canary if not, the worst
-        case under a sum of bounded updates whose noise grows with the number that sends.
-      opposite: False: in the second input client 0 sends 0, for figures of a client that takes part or not.
+      alone: True: all other clients send 0, so that it does not matter which of them are lost. False: they send minus
+        the canary, the worst case for a sum of bounded updates whose noise grows with the number of senders.
+      opposite: False: in the second input client 0 sends 0, for figures about a client that takes part or not.
 
     Raises:
       ValueError: a size below 1, or a norm that is not above 0.
@@ -68,14 +68,14 @@ def dirac_canary(
     alone: bool,
     opposite: bool = True,
 ) -> Canary:
-    """Client 0 sends plus or minus `norm` at one coordinate and 0 elsewhere; each trial has one of `coordinates`.
+    """Client 0 sends plus or minus `norm` at one coordinate and 0 elsewhere; each trial uses one of `coordinates`.
 
-    All noise that protects it is that of the one coordinate. Score it with `readings.at_variant`.
+    Only the noise of that coordinate protects client 0. Score this canary with `readings.at_variant`.
 
     Args:
       num_clients: n.
       num_params: d.
-      coordinates: of the variants, each below d.
+      coordinates: one per variant, each below d.
       norm: above 0.
       alone: as in `direction_canary`.
       opposite: as in `direction_canary`.
@@ -93,7 +93,7 @@ def dirac_canary(
 
 
 def in_first_round(canary: Canary) -> Canary:
-    """A canary of given updates whose client 0 sends 0 in all rounds but the first."""
+    """The same canary of given updates, but client 0 sends 0 in all rounds after the first."""
 
     def local(given: PyTree) -> Local:
         sent = canary.local(given)
@@ -109,25 +109,25 @@ def in_first_round(canary: Canary) -> Canary:
 
 
 def silent_in_second(canary: Canary) -> Canary:
-    """A canary of given updates in whose second input client 0 sends what is not finite.
+    """The same canary of given updates, but client 0 sends nan in the second input.
 
-    `clients.bounded_and_counted` makes all of that 0. An update of 0 still has a bit.
+    `clients.bounded_and_counted` replaces nan and the bit that goes with it by 0, whereas an update of 0 sends a bit.
     """
     first, second = canary.inputs
     return canary._replace(inputs=(first, second.at[..., 0, :].set(jnp.nan)))
 
 
 def shrunk_in_first(canary: Canary, factor: float) -> Canary:
-    """A canary of given updates in whose first input what client 0 sends is multiplied by `factor`."""
+    """The same canary of given updates, but client 0's update in the first input is multiplied by `factor`."""
     first, second = canary.inputs
     return canary._replace(inputs=(first.at[..., 0, :].multiply(factor), second))
 
 
 def proposal_canary(num_clients: int, num_params: int, num_coordinates: int) -> Canary:
-    """Updates of client 0 whose `num_coordinates` largest coordinates differ in one: 0, 1, ..., and 1, 2, ...
+    """Two updates of client 0 whose `num_coordinates` largest coordinates are 0, 1, ... and 1, 2, ...
 
     Raises:
-      ValueError: a size below 1, or no coordinate that is not among the largest.
+      ValueError: a size below 1, or `num_coordinates` not below `num_params`.
 
     Examples:
       >>> canary = proposal_canary(num_clients=10, num_params=100, num_coordinates=5)
@@ -142,12 +142,12 @@ def proposal_canary(num_clients: int, num_params: int, num_coordinates: int) -> 
 
 
 def unit(vector: Float[Array, " d"]) -> Float[Array, " d"]:
-    """Of norm 1; zero stays zero."""
+    """The vector scaled to norm 1; the zero vector stays zero."""
     return vector / jnp.maximum(jnp.linalg.norm(vector), 1e-30)
 
 
 def _plus_and_minus(canary: Array, num_clients: int, alone: bool, opposite: bool) -> tuple[Array, Array]:
-    """Updates `[n, d]` of all clients in either world."""
+    """Updates `[n, d]` of all clients in the first and in the second input."""
     others = jnp.broadcast_to(0 * canary if alone else -canary, (num_clients, canary.size))
     return others.at[0].set(canary), others.at[0].set(-canary if opposite else 0 * canary)
 

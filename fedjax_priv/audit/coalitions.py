@@ -1,7 +1,7 @@
-"""What is left of a sum once colluding clients have taken out what they know.
+"""What is left of a sum after colluding clients have subtracted what they know.
 
-They know their own uploads before masking, noise included. Two vectors: what the others sent, and the same less as many
-times what one colluder sent, which has power where clients draw the same noise.
+They know their own uploads before masking, noise included. There are two vectors: the sum of what the h other clients
+sent, and this sum minus h times one colluder's upload. In the second one, noise that all clients share cancels.
 """
 
 import functools
@@ -22,7 +22,7 @@ Rows = Callable[[Seen], tuple[Float[Array, "n d"], Bool[Array, " n"]]]
 
 
 def left_of_updates(colluding: int) -> list[Vector]:
-    """Of a mean of the updates of local training, whose noise is in them."""
+    """What is left of a mean of updates whose noise is added in local training."""
 
     def left(seen: Seen) -> Array:
         direction, counted = jnp.where(seen.info.status == 0, seen.info.direction, 0.0), seen.info.counted
@@ -33,9 +33,9 @@ def left_of_updates(colluding: int) -> list[Vector]:
 
 
 def left_of_field(colluding: int, bits: int | None = None) -> list[Vector]:
-    """Of the sum of client 0's group, in grid points, in F_q or modulo 2**bits; masks must be elided.
+    """What is left of the sum of client 0's group, in grid points, in F_q or modulo 2**bits; masks must be elided.
 
-    It reads rows of colluders, and the sum of the others: nothing that masks would hide.
+    The result depends only on the colluders' uploads and on the sum of the others, which masks would not hide.
     """
     rows_of = _field_rows if bits is None else functools.partial(_rotated_back, bits)
 
@@ -57,13 +57,13 @@ def _vectors(left: Vector, rows_of: Rows, colluding: int) -> list[Vector]:
 
 
 def _colluders(seen: Seen, there: Array, colluding: int) -> Bool[Array, " n"]:
-    """The last ones that are there, never client 0."""
+    """The colluders: the last clients that are there, never client 0."""
     others = there & (seen.who.client != 0)
     return others & (jnp.cumsum(others[::-1])[::-1] <= colluding)
 
 
 def _field_rows(seen: Seen) -> tuple[Array, Array]:
-    """Uploads on all coordinates, and who is in the group of client 0 and arrived."""
+    """Uploads on all coordinates, and whose upload is in the group of client 0 and arrived."""
     view, group = seen.info.observed, seen.who.group
     rows = field.to_signed(view.uploads).astype(jnp.float32)
     rows = on_all_coordinates(view, rows, seen.info.direction.size)
@@ -71,7 +71,7 @@ def _field_rows(seen: Seen) -> tuple[Array, Array]:
 
 
 def _rotated_back(bits: int, seen: Seen) -> tuple[Array, Array]:
-    """As `_field_rows`, of uploads modulo 2**bits below `rotate`."""
+    """As `_field_rows`, for uploads modulo 2**bits that were rotated; it undoes the rotation."""
     view = seen.info.observed
     rows = centred(view.uploads, bits).astype(jnp.float32)
     rows = hadamard(rows) * signs(view.public["rotate"], rows.shape[1])[None]

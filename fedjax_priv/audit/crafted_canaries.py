@@ -1,6 +1,7 @@
-"""Adjacent inputs that differ in a sample whose gradient is crafted: a guarantee holds for any gradient of a sample.
+"""Adjacent inputs that differ in a sample with a crafted gradient: a guarantee must hold for any gradient of a sample.
 
-The crafted gradient takes the place of the sample's before it is clipped, so clipping has to act, and in the norm.
+The crafted gradient replaces the sample's gradient before clipping. Its norm is above the clipping norm, so clipping
+must act, and must act on the norm rather than on entries.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,20 +20,20 @@ from fedjax_priv.losses import Loss
 Training = Callable[[Loss], Local]
 """Local training on a loss."""
 BEYOND = 3.0
-"""Norm of a crafted gradient in clipping norms, at least."""
+"""The least norm of a crafted gradient, in clipping norms."""
 
 
 def scaled_canary(training: Training, loss: Loss, data: ClientData, params: PyTree) -> Canary:
-    """The first sample of client 0, all ones, has its loss multiplied by plus or minus a large number.
+    """The loss of client 0's first sample, an input of ones, is multiplied by plus or minus a large number.
 
-    The two gradients are opposite. They have many entries of one size, so each can be below the clipping norm where the
-    norm is far above it.
+    The two gradients are opposite. Many of their entries have the same size, so each entry can be below the clipping
+    norm while the gradient's norm is far above it.
 
     Args:
       training: local training on a loss, such as `lambda loss: clients.local_sgd(loss, ...)`.
-      loss: that is scaled.
+      loss: the loss that is scaled.
       data: of all clients.
-      params: where the gradient is scaled so that clipping has to act.
+      params: the factor is chosen so that clipping must act on the gradient at these parameters.
 
     Raises:
       ValueError: client 0 has no sample.
@@ -51,10 +52,10 @@ def scaled_canary(training: Training, loss: Loss, data: ClientData, params: PyTr
 def spike_canary(
     training: Training, loss: Loss, data: ClientData, params: PyTree, coordinates: Sequence[int]
 ) -> Canary:
-    """The gradient of the first sample of client 0 is a multiple of plus or minus one unit vector e_j (Dirac).
+    """The gradient of client 0's first sample is a multiple of plus or minus one unit vector e_j (Dirac).
 
-    Each trial has one j of `coordinates`. All noise that protects the sample is that of coordinate j. The other
-    arguments and errors are those of `scaled_canary`.
+    Each trial uses one j of `coordinates`. Only the noise of coordinate j protects the sample. The other arguments and
+    errors are those of `scaled_canary`.
     """
     check_sample(data, 0, 0)
     examples = jax.tree.map(jnp.asarray, data.examples)
@@ -77,7 +78,7 @@ def spike_canary(
 
 
 def scaled_in_first_round(canary: Canary) -> Canary:
-    """A `scaled_canary` whose sample has gradient 0 in all rounds but the first."""
+    """The same `scaled_canary`, but the sample's gradient is 0 in all rounds after the first."""
 
     def local(given: PyTree) -> Local:
         trained = canary.local(given)
@@ -94,18 +95,18 @@ def scaled_in_first_round(canary: Canary) -> Canary:
 
 
 def clip_of(local: Local) -> Array:
-    """The norm that gradients of samples are clipped to; 1 where they are not."""
+    """The norm to which gradients of samples are clipped; 1 if they are not clipped."""
     clip = None if local.steps is None else local.steps.clip
     return jnp.asarray(1.0 if clip is None else clip, jnp.float32)
 
 
 def _with_ones(rows: Array) -> Array:
-    """The first sample of client 0 all ones; labels stay."""
+    """Sets the first sample of client 0 to ones; labels stay."""
     rows = jnp.asarray(rows)
     return rows.at[0, 0].set(1) if jnp.issubdtype(rows.dtype, jnp.floating) else rows
 
 
 def _times(gradient: Array, clip: Array) -> Array:
-    """How often the loss counts: its gradient is beyond the clip, its largest entry just below if that is more."""
+    """The factor of the loss: its gradient then has norm `BEYOND` clips or largest entry 0.9 clips, the larger one."""
     norm, largest = jnp.linalg.norm(gradient), jnp.abs(gradient).max()
     return clip * jnp.maximum(BEYOND / jnp.maximum(norm, 1e-30), 0.9 / jnp.maximum(largest, 1e-30))

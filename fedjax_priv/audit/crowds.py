@@ -19,28 +19,28 @@ from fedjax_priv.losses import Loss
 class Crowd(NamedTuple):
     """An input with m canaries; see `Canary`.
 
-    A bound by `one_run` is on eps of neighbours that differ in one coin.
+    `one_run` bounds eps of two inputs that differ in one coin.
     """
 
     given: PyTree
     local: Callable[[PyTree], Local]
     data: Callable[[PyTree], ClientData]
-    toward: Callable[[PyTree], Float[Array, "m d"]]  # where each one pulls if it is in
+    toward: Callable[[PyTree], Float[Array, "m d"]]  # parameters -> unit vectors: where each canary pulls if it is in
     included: np.ndarray  # bool [m], the coins
 
 
 def client_crowd(key: Key, num_clients: int, num_params: int, norm: float, *, opposite: bool = True) -> Crowd:
     """Every client is a canary: plus or minus `norm` times its own random direction (Andrew et al. 2023).
 
-    The bound is on eps of replacing a client's data; or, if not `opposite`, of a client that takes part or not.
+    `one_run` bounds eps of replacing a client's data or, if not `opposite`, of adding or removing a client.
 
     Args:
       key: of directions and coins.
       num_clients: n.
       num_params: d.
       norm: above 0.
-      opposite: False: half of the clients send 0. A figure of a client that takes part or not is about these alone:
-        clients that send the opposite contradict it where it is true.
+      opposite: True: a client that is out sends minus its canary. False: it sends 0. Test figures about a client that
+        takes part or not with False only: with True even a true one would be contradicted.
 
     Raises:
       ValueError: a size below 1, or a norm that is not above 0.
@@ -58,19 +58,19 @@ def client_crowd(key: Key, num_clients: int, num_params: int, norm: float, *, op
 
 
 def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: Int[Array, "n m"]) -> Crowd:
-    """Every sample is a canary: it has another label, or its own; local training is real.
+    """Every sample is a canary: it has another label, or its own. Clients train on the samples.
 
-    The bound is on eps of replacing the label of a sample.
+    `one_run` bounds eps of replacing the label of a sample.
 
     Args:
       key: of the coins.
       local: training, such as `clients.local_sgd(...)`.
-      loss: that it descends.
-      data: of all clients, `(x [n, m, ...], y [n, m])`, as many samples of each client.
-      others: the other labels, each unlike that of its sample.
+      loss: the loss that `local` descends.
+      data: of all clients, `(x [n, m, ...], y [n, m])`; every client has m samples.
+      others: the other labels; each must differ from its sample's label.
 
     Raises:
-      ValueError: clients of unequal size, or a label that is no other one.
+      ValueError: clients of unequal size, or an entry of `others` that equals its sample's label.
     """
     x, y = (jnp.asarray(rows) for rows in data.examples)
     if not (np.asarray(data.count) == y.shape[1]).all():
@@ -88,7 +88,7 @@ def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: In
 
 
 def crowd_scores(make: Make, crowd: Crowd, score: Score, key: Key, *, params: PyTree, rounds: int = 1) -> np.ndarray:
-    """Scores `[m]` of one run, for `one_run`; arguments as in `scores`."""
+    """Scores `[m]` of one run with a crowd, for `one_run`; arguments as in `scores`."""
     _validate.integer(rounds=rounds)
     run = jax.jit(watched(make, crowd.local, crowd.data, score, params, rounds))
     return np.asarray(run(key, crowd.given))

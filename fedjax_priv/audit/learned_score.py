@@ -1,7 +1,7 @@
-"""The best linear score, learned from the half of the runs that choose a test.
+"""The best linear score, Fisher's discriminant, learned from the half of the runs that choose a test.
 
-Fisher's discriminant: columns weighted by the inverse of their covariance. Where noise is missing, or coordinates,
-rounds or clients share it, some combination of columns has no noise, and the discriminant finds it.
+It weights the columns of scores by the inverse of their covariance. If noise is missing, or if coordinates, rounds or
+clients share it, some combination of columns has no noise, and the discriminant finds it.
 """
 
 import numpy as np
@@ -10,15 +10,15 @@ from fedjax_priv.audit.bounds.guessing import FEWEST
 from fedjax_priv.audit.worlds import Worlds
 
 _RIDGE = 0.01
-"""Added to the variance 1 of each column: a combination without noise weighs 100 times as much as one with."""
+"""Added to the variance 1 of each column: a combination without noise weighs about 100 times as much as one with."""
 _RUNS_PER_COLUMN = 10
-"""Runs of both worlds together that learn the weight of a column, at least: more columns are left out."""
+"""At least so many runs of both worlds together per learned weight: surplus columns are left out."""
 
 
 def with_learned(worlds: Worlds) -> Worlds:
-    """One more column where there are several: the discriminant of the runs 0, 2, ... of each world.
+    """Appends a column if there are several: the discriminant, learned from runs 0, 2, ... of each world.
 
-    Bounds choose a test on the same runs and count its errors on the others, so they hold.
+    Bounds choose a test on the same runs and count its errors on the other runs, so they still hold.
     """
     first, second = (np.asarray(world, np.float64) for world in worlds)
     if first.ndim == 1 or first.shape[1] < 2 or min(len(first), len(second)) < FEWEST:
@@ -28,7 +28,7 @@ def with_learned(worlds: Worlds) -> Worlds:
 
 
 def _discriminant(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Weights `[s]`; 0 of columns that are constant or left out."""
+    """Weights `[s]`; 0 for columns that are constant or left out."""
     gap = first.mean(0) - second.mean(0)
     centred = np.concatenate([first - first.mean(0), second - second.mean(0)])
     deviation = centred.std(0)

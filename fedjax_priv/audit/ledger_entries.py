@@ -1,4 +1,4 @@
-"""An audit of every entry of a system's privacy ledger: adjacent inputs, as the entry's adversary sees them."""
+"""An audit of every entry of a system's privacy ledger: runs on adjacent inputs, read by the entry's adversary."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,9 +15,9 @@ from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry
 
 DELTAS = (1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7)
-"""Where a curve is tested: in the tails, and where errors of both kinds are common."""
+"""The deltas at which a curve is tested: in the tails, and where errors of both kinds are common."""
 _AT_ONCE, _WORK = 1000, 2**21
-"""Most rounds computed side by side, and numbers of their updates."""
+"""At most so many trials are computed side by side, and so many numbers of their updates."""
 
 
 def findings(
@@ -37,30 +37,33 @@ def findings(
 ) -> list[Finding]:
     """Audits each entry with runs on two adjacent inputs.
 
-    Of all that its adversary tries, what shows the most counts: its looks share the probability of error.
+    An entry's adversary tries several looks. The finding reports the look that shows the most; all looks of an entry
+    share the probability of error.
 
     Args:
-      subject: the system, of which `entries` is the ledger for as many rounds. Figures at the gains of a run need
-        trials with these gains: see `gains_of_run`. Canaries are client 0's: if only other clients leave their
-        noise out, a look shows no more of it than what a sum lacks.
-      entries: at `delta`. Where `kind` is "sample" or "label", those about other neighbours than replacement are left
-        out: such a canary replaces what a client sends, and a figure of a client that sends or not is no bound for it.
-      key: of all runs.
+      subject: the system; `entries` must be its ledger for the same number of rounds. Figures at the gains of a run
+        need trials with these gains: see `gains_of_run`. Every canary belongs to client 0. If only other clients leave
+        out their noise, a look shows it only as far as noise is missing in a sum.
+      entries: of the ledger at `delta`. If `kind` is "sample" or "label", only entries about replacement are audited:
+        such a canary replaces what a client sends, which no figure about a client that sends or not covers.
+      key: root key of all runs.
       trials: runs on each input of every canary.
-      rounds: of a run; 1 where it is drawn who takes part or arrives, if figures count the rounds of those who came.
-      delta: of the bound that is reported; a figure at another delta is compared with a bound at that one.
+      rounds: of a run. Must be 1 if a figure counts the rounds in which a client took part or arrived, and this is
+        random.
+      delta: of the reported bound. A figure at another delta is compared with a bound at that delta.
       confidence: of the bound, and of the comparison with each figure.
-      kind: of the canary: an update in a random direction in place of local training, or a sample, or a sample with
-        another label, and true local training. If not given, "label" where the system's noise is in local training
-        and "direction" elsewhere, and crafted ones in addition.
+      kind: of the canary. "direction": a client sends an update in a random direction and does not train. "sample",
+        "label": clients train, and a sample, or a sample's label, is replaced. By default "label" if the noise is in
+        local training, else "direction", and crafted canaries in addition.
       colluding: as in `ledger`.
-      outsider: look through the eyes of who sees the released models only, whoever the entry is about.
+      outsider: the adversary of every entry sees the released models only.
       held: an eps to test, in addition to the figures of the ledger.
-      at: the same entries at another delta. A figure is then a curve, and is tested at many deltas at once.
+      at: function that gives the same entries at another delta. A figure is then a curve, tested at many deltas at
+        once.
 
     Raises:
-      ValueError: an argument outside its range, a canary without local training where the noise is in it, or one that
-        none of the entries is about.
+      ValueError: an argument outside its range, a canary without local training if the noise is in local training, or
+        a canary that none of the entries is about.
     """
     entries = _tried_by(kind, entries)
     entries = entries if outsider else [of_one_round(entry, subject.release, rounds) for entry in entries]
@@ -78,7 +81,7 @@ def findings(
 
 
 def _tried_by(kind: Kind | None, entries: Sequence[Entry]) -> list[Entry]:
-    """Those that a canary of this kind is about."""
+    """The entries that a canary of this kind can test."""
     tried = [entry for entry in entries if kind in (None, "direction") or entry.neighbours == "replacement"]
     if entries and not tried:
         raise ValueError(f"canary must be 'direction' where no entry is about replacement, got {kind!r}")
@@ -86,7 +89,7 @@ def _tried_by(kind: Kind | None, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:
-    """Scores of each look; those with the same canary share their runs."""
+    """The scores of each look; looks with the same canary share their runs."""
     size, make = int(subject.data.count.size) * num_params(subject), subject.unmasked or subject.make
     found: list[Worlds] = [Worlds(None, None)] * len(tried)
     for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):

@@ -1,4 +1,4 @@
-"""What the adversary of a ledger's entry tries: canaries, and what it reads of runs with them."""
+"""What the adversary of a ledger's entry tries: canaries, and how it reads the runs with them."""
 
 import functools
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from fedjax_priv.ledger import Entry, local_noise, worst
 from fedjax_priv.systems.releases import CentralNoise, LocalNoise, Vote
 
 _LONG, _BEYOND = 1.0, 3.0
-"""Norm of given updates where nothing clips them; in clipping norms, where clipping has to act."""
+"""Norm of given updates: if nothing clips them; if clipping must act, in clipping norms."""
 _WITHIN = 0.99
-"""In clipping norms, where clipping must not act."""
+"""Norm of an update that clipping must not change, in clipping norms."""
 _SPIKES = 5
-"""Coordinates that a Dirac canary is tried at: the first two, the last two, one in the middle."""
+"""A Dirac canary is tried at so many coordinates: the first two, the last two, one in the middle."""
 
 
 class _Recipe(NamedTuple):
-    """Which canary: its kind, and what is changed of it."""
+    """Which canary: its kind, and how it is changed."""
 
     kind: str
-    first_round: bool = False  # inputs differ in the first round alone
-    one_within: bool = False  # one of the inputs is within the clip in the first round
+    first_round: bool = False  # the two inputs differ in the first round only
+    one_within: bool = False  # in the first input, the update is within the first round's clipping norm
 
     @property
     def label(self) -> str:
@@ -55,9 +55,9 @@ def looks(
     outsider: bool,
     held: float | None = None,
 ) -> list[list[Look]]:
-    """What each entry's adversary tries; arguments as in `findings`. Entries share canaries where they can.
+    """What each entry's adversary tries; arguments as in `findings`. Entries share canaries if they can.
 
-    With `kind` given, or where there is no eps to contradict, that is the canary of this kind alone.
+    If `kind` is given, or if the entry has no eps to contradict, only one kind of canary is tried.
     """
 
     @functools.cache
@@ -90,7 +90,7 @@ def looks(
 
 
 def _others(subject: Subject, kind: str, rounds: int, entry: Entry) -> list[_Recipe]:
-    """Further canaries, for all that one along a direction or of a label does not see."""
+    """Further canaries, for faults that a direction or label canary does not show."""
     if kind == "direction":
         bits = _counts_bits(subject) and entry.neighbours == "replacement"  # else one of the inputs has none
         later = [_Recipe("direction", first_round=True), *([_Recipe("direction", one_within=True)] if bits else [])]
@@ -102,12 +102,12 @@ def _others(subject: Subject, kind: str, rounds: int, entry: Entry) -> list[_Rec
 
 
 def _counts_bits(subject: Subject) -> bool:
-    """Whether clients tell if they were within a clipping norm, which shows in the next one."""
+    """Whether clients send a bit that says if they were within the clipping norm; the next norm depends on the bits."""
     return isinstance(subject.release, CentralNoise) and subject.release.adaptive
 
 
 def _looks(recipe: _Recipe, canary: Canary, readings: Sequence[Reading], rounds: int, happened: Score) -> list[Look]:
-    """Of a canary with variants one for each: everybody knows which runs are of it."""
+    """The looks at one canary; one look per variant, since everybody knows which variant a run has."""
     look = functools.partial(Look, one_direction=recipe.one_direction, first_round=recipe.first_round)
     if canary.variants is not None:
         scores = [at_variant(readings, canary.toward, variant) for variant in range(canary.variants)]
@@ -123,7 +123,7 @@ def _looks(recipe: _Recipe, canary: Canary, readings: Sequence[Reading], rounds:
 
 
 def _canary(subject: Subject, recipe: _Recipe, heard: int, key: Key, *, opposite: bool) -> Canary:
-    """Adjacent inputs among so many clients."""
+    """The canary of a recipe; `heard` clients send."""
     kind = recipe.kind
     if kind == "proposal":
         return canaries.proposal_canary(heard, num_params(subject), subject.release.num_coordinates)
@@ -147,7 +147,7 @@ def _canary(subject: Subject, recipe: _Recipe, heard: int, key: Key, *, opposite
 
 
 def _given(subject: Subject, kind: str, heard: int, key: Key, *, opposite: bool) -> Canary:
-    """Given updates, far beyond the clip in the norm; of many coordinates, each entry of a direction is below it."""
+    """Given updates, far above the clipping norm; if d is large, each entry of a direction is below it."""
     plan, d = plan_of(subject), num_params(subject)
     alone = not (plan.on_the_air or _another_in_its_place(subject))
     clip = plan.clip(subject.release, heard)
@@ -159,12 +159,12 @@ def _given(subject: Subject, kind: str, heard: int, key: Key, *, opposite: bool)
 
 
 def _beyond(d: int) -> float:
-    """Norm of a direction in clipping norms."""
+    """The norm of a direction canary, in clipping norms."""
     return max(_BEYOND, 0.9 * d**0.5)
 
 
 def _another_in_its_place(subject: Subject) -> bool:
-    """Whether cohorts have a fixed size: where client 0 is not in, another is, and what it sends counts too."""
+    """Whether cohorts have a fixed size: another client then replaces client 0, and what it sends matters too."""
     release = subject.release
     return isinstance(release, CentralNoise) and release.participation.sampling in ("fixed_size", "separated")
 
@@ -182,12 +182,12 @@ def _spikes(d: int) -> list[int]:
 
 
 def _kinds(subject: Subject, entry: Entry) -> tuple[str, ...]:
-    """What canaries fit: samples, where an entry is about them."""
+    """The kinds of canaries that fit: samples, if the entry is about samples."""
     return ("label", "sample") if entry.adjacent == local_noise.ADJACENT else plan_of(subject).kinds
 
 
 def _readings(subject: Subject, entry: Entry, kind: str, colluding: int, outsider: bool) -> list[Reading]:
-    """What the entry's adversary has of a round."""
+    """What the entry's adversary reads of a round."""
     if outsider:
         return [along(adversaries.moved)]
     if entry.adjacent == local_noise.ADJACENT and not isinstance(subject.release, LocalNoise):
@@ -197,7 +197,7 @@ def _readings(subject: Subject, entry: Entry, kind: str, colluding: int, outside
 
 
 def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> str:
-    """Kind of the first canary: the one asked for, or the release's first."""
+    """The kind of the first canary: `kind` if given, else the first kind that fits."""
     if entry.view == "proposal":
         if rounds > 1:
             raise ValueError(f"rounds must be 1 for proposals, whose eps is that of one round, got {rounds}")
@@ -211,9 +211,9 @@ def _kind_of(subject: Subject, entry: Entry, kind: Kind | None, rounds: int) -> 
 
 
 def _heard_by(subject: Subject, entry: Entry, colluding: int) -> int:
-    """Clients in the two inputs; on the air, a coalition can subtract its own updates, so they are left out.
+    """How many clients send. On the air a coalition can subtract its own updates, so colluding clients are left out.
 
-    So are all other votes, which the adversary of a vote may know.
+    Among votes only client 0 sends, since the adversary may know all other votes.
     """
     if isinstance(subject.release, Vote):
         return 1

@@ -1,8 +1,8 @@
-"""Masked uploads against random words: what a secure sum promises of each upload alone.
+"""Masked uploads compared with random words: what a secure sum promises for each single upload.
 
-An upload is a value plus a pad, in F_q or modulo 2**bits. If pads are uniform and fresh, an upload could as well be
-random words, whatever the server opens later: eps = 0. The two worlds are the real pads, and uniform words in their
-place. Pads are known here from a twin of the system with its masks elided, which sends the same values in the clear.
+An upload is a value plus a pad, in F_q or modulo 2**bits. If pads are uniform and fresh, an upload has the law of
+random words, whatever the server opens later: eps = 0. The two worlds are the real pads, and uniform words instead of
+them. A twin of the system with its masks elided sends the same values in the clear, and so yields the pads.
 """
 
 from typing import NamedTuple
@@ -28,11 +28,11 @@ from fedjax_priv.ledger import Entry, Figure
 from fedjax_priv.ledger.entry import none
 
 ROUNDS, _WORDS = 2, 32
-"""Rounds of a trial, and words of an upload that are looked at."""
+"""Rounds of a trial, and at most how many words of an upload are looked at."""
 _FEWEST_WORDS, _ALL_WORDS = 4, 4096
-"""Words of an upload in a large cohort, and of all uploads."""
+"""At least so many words of an upload are looked at, and about so many of all uploads of a large cohort."""
 _COMPARED = 2**14
-"""Words of all uploads of a round that are compared with each other."""
+"""About so many words of all uploads of a round are compared with each other."""
 
 
 Words = UInt32[Array, "*t r n w"] | UInt32[np.ndarray, "*t r n w"]
@@ -45,10 +45,10 @@ ENTRY = Entry(
 
 
 class Pads(NamedTuple):
-    """Of all clients of the cohort, at some coordinates: `[trials, rounds, n, w]`."""
+    """Pads of all clients of the cohort, at some coordinates: `[trials, rounds, n, w]`."""
 
     pad: Words
-    opened: Words  # the same, less every mask that opened values let the server compute
+    opened: Words  # the pads minus every mask that the server can compute from opened values
     compared: Words  # as `opened`, at more coordinates
     differs: Array | np.ndarray  # bool [trials], whether masks changed the aggregate
 
@@ -68,13 +68,14 @@ def pads(
     """Runs the system and its twin without masks on the same random updates.
 
     Args:
-      make: the system, as in `worlds.scores`; its uploads are elements of `protocol.modulus`, of F_q if it is None.
-      unmasked: the same with masks elided, or with the same field elements in the clear.
+      make: the system, as in `worlds.scores`. Its uploads are integers modulo `protocol.modulus`, in F_q if `protocol`
+        is None.
+      unmasked: the same system with masks elided, or with the same field elements in the clear.
       key: root key of all trials.
       params: of the first model.
       num_clients: n.
-      trials: of two rounds each, at least 4.
-      protocol: how uploads are masked; None: the server computes no mask from what is opened.
+      trials: at least 4, of two rounds each.
+      protocol: how uploads are masked; None: opened values let the server compute no mask.
       layer: name of the mask layer.
       at_once: trials computed side by side.
     """
@@ -102,16 +103,16 @@ def pads(
 
 
 def upload_finding(subject: Subject, key: Key, *, trials: int, confidence: float = 0.95) -> Finding:
-    """Audits the masks of a secure sum: is the upload of every client, alone, as good as random words?
+    """Audits the masks of a secure sum: can each client's upload alone be told from random words?
 
     Args:
-      subject: with `unmasked`.
-      key: of all runs.
-      trials: of two rounds each, with masks.
+      subject: must have `unmasked`.
+      key: root key of all runs.
+      trials: at least 4, of two rounds each, with masks.
       confidence: of the comparison with eps = 0.
 
     Raises:
-      ValueError: a subject without a twin, or too few trials.
+      ValueError: a subject without `unmasked`, or too few trials.
     """
     if subject.unmasked is None:
         raise ValueError("subject must have unmasked, the same system with its masks elided, got None")
@@ -124,7 +125,7 @@ def upload_finding(subject: Subject, key: Key, *, trials: int, confidence: float
 
 
 def judged(found: Pads, seed: int, confidence: float, modulus: Modulus = FIELD) -> Finding:
-    """The finding of these pads; `seed` draws the uniform words."""
+    """The finding for these pads; `seed` draws the uniform words."""
     words = against_uniform(found, seed, modulus)
     return finding(
         ENTRY, claims_of(ENTRY, [], None), [Tried("masked upload", words)], delta=0.0, confidence=confidence,
@@ -137,7 +138,7 @@ def _modulus(protocol: Protocol | None) -> Modulus:
 
 
 def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key: Key) -> list[Array]:
-    """Of one round, as in `Pads`; random words where nothing was sent."""
+    """`pad`, `opened` and `compared` of `Pads` for one round; random words where nothing was sent."""
     sub = _modulus(protocol).sub
     pad = sub(masked.uploads, plain.uploads)
     n, d = pad.shape
@@ -160,12 +161,12 @@ def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key:
 
 
 def _compared_at(d: int, n: int) -> np.ndarray:
-    """Coordinates drawn once and for all: those at a distance would miss what is repeated at another."""
+    """Random coordinates, always the same: evenly spaced ones would miss pads that repeat at another distance."""
     return np.sort(np.random.default_rng(0).permutation(d)[: max(_WORDS, _COMPARED // n)])
 
 
 def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, "n d"]:
-    """The masks on each upload that the server computes: its private mask, and those with lost peers."""
+    """The sum of the masks on each upload that the server can compute: the private mask and those with lost peers."""
     roster, header = view.public[layer], view.header[layer]
     rebuilt = opening.reconstruct(protocol.quorum, header, roster)
     lost = roster.selected & ~header.alive & rebuilt.known
@@ -184,12 +185,12 @@ def _known(protocol: Protocol, view: View, layer: str, d: int) -> UInt32[Array, 
 
 
 def against_uniform(found: Pads, seed: int, modulus: Modulus = FIELD) -> Worlds:
-    """Columns `[trials, s]` of real pads, and of uniform words in their place; they have one law where pads are good.
+    """Columns `[trials, s]` for real pads and for uniform words; both have the same law if the pads are good.
 
-    Words that are zero (the upload is in the clear), zero once opened masks are taken off, equal or opposite in two
-    rounds, of two clients or in two trials; their bytes, and chi-square of these; words of a client that are zero, or
-    equal or opposite to another of any coordinate and round; and whether masks changed the aggregate. Shares and means
-    of words are of each client alone, of each coordinate, and of all.
+    The columns are means by client, by coordinate and over all, of: words that are 0 (the upload is in the clear), or
+    0 without opened masks; words equal in two trials, clients or coordinates, or equal or opposite in two rounds; and
+    the bytes of words. Then chi-square of the bytes; by client and over all, the fraction of words that are 0, and of
+    words equal or opposite to another word of the client; and whether masks changed the aggregate.
     """
     rng = np.random.default_rng(seed)
     words = [rng.integers(0, modulus.size, real.shape, dtype=np.uint32) for real in found[:-1]]
@@ -216,14 +217,14 @@ def _columns(found: Pads, modulus: Modulus) -> np.ndarray:
 
 
 def _again(words: np.ndarray, modulus: Modulus) -> np.ndarray:
-    """Share of a client's words that are equal or opposite to another of that client, in any round: `[trials, n]`."""
+    """Fraction of a client's words that are equal or opposite to another of its words in any round: `[trials, n]`."""
     either = np.minimum(words, modulus.size - words.astype(np.int64))
     ordered = np.sort(np.moveaxis(either, 2, 1).reshape(len(words), words.shape[2], -1))
     return (ordered[..., 1:] == ordered[..., :-1]).mean(-1)
 
 
 def _chi_square(values: np.ndarray) -> np.ndarray:
-    """Of the bytes of each trial and row against the uniform law, `[trials, rows, ...]` to `[trials, rows]`."""
+    """Chi-square of the bytes of each trial and row, up to scale: `[trials, rows, ...]` to `[trials, rows]`."""
     rows = values.reshape(*values.shape[:2], -1)
     flat = rows.reshape(-1, rows.shape[2]).astype(np.int64)
     counts = np.stack([np.bincount(row, minlength=256) for row in flat])

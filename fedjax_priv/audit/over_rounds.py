@@ -1,8 +1,9 @@
-"""The score for noise that is correlated over rounds: rounds weighted so that the noise which is left is least.
+"""The best score for noise that is correlated over rounds: it weights rounds so that the least noise remains.
 
-A score of single rounds, or their sum, sees much less of such noise than `<C p, C D>` does, with D what is read of each
-round along the canary and p the rounds in which it takes part. With the matrix that a process states, that score of a
-sound system is a Gaussian mechanism of `||C p||` over the noise multiplier, and no test of D sees more.
+D is the reading of each round along the canary, and p the rounds in which the canary takes part. The score is
+`<C p, C D>`, with the matrix C that the noise process states. If the system is sound, it is a Gaussian mechanism with
+mu proportional to `||C p||` over the noise multiplier, and no test of D is better. Scores of single rounds, or their
+sum, are much worse.
 """
 
 import functools
@@ -20,13 +21,13 @@ from fedjax_priv.theory.correlated_noise import matched_filter
 
 
 def over_rounds(look: Look, release: CentralNoise, rounds: int, *, known: bool) -> Look:
-    """The same runs, read round by round along the canary: the best statistic, then each round alone.
+    """A look at the same runs, read round by round along the canary: the best statistic, then each round alone.
 
     Args:
-      look: at runs with a canary of one direction, in all rounds or in the first one.
-      release: what the system states, whose `correlation` is taken at its word.
+      look: its canary has one direction, in all rounds or in the first one.
+      release: of the system; its stated `correlation` is trusted.
       rounds: of a run.
-      known: the adversary sees who takes part; else it knows whose turn it is.
+      known: True: the adversary sees who takes part. False: it knows the rounds in which client 0 may take part.
     """
     every = release.participation.separation
 
@@ -42,7 +43,7 @@ def over_rounds(look: Look, release: CentralNoise, rounds: int, *, known: bool) 
 
 
 def _weighted(rows: np.ndarray, found: np.ndarray) -> np.ndarray:
-    """`[trials, 2 n]`, readings and who took part, to `[trials, 1 + n]`."""
+    """`[trials, 2 n]`, n readings and in which rounds client 0 took part, to `[trials, 1 + n]`."""
     read, taken = np.split(found.astype(np.float64), 2, axis=1)
     best = (matched_filter(rows, taken) * read).sum(1)
     return np.column_stack([best, read])

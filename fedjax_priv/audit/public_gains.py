@@ -1,4 +1,4 @@
-"""Gains for the trials of an audit: those of the run that a privacy figure is about."""
+"""Gives the trials of an audit the channel gains of the run that a privacy figure is about."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,21 +13,21 @@ from fedjax_priv.systems.releases import BlindUploads, OverTheAir, Vote
 
 
 def gains_of_run(release: Release, run: xr.Dataset) -> dict[str, Any]:
-    """The argument `fading` with which a system over the air has the gains of a run.
+    """The argument `fading` that gives a system over the air the gains of a run.
 
-    Gains are public, and most figures over the air are at those of the run. Trials with other gains bound another eps:
-    a larger one contradicts a true figure, a smaller one lets a false figure stand.
+    Gains are public, and most figures over the air hold at the gains of the run. Trials with other gains bound another
+    eps: if it is larger, they contradict a true figure; if it is smaller, they let a false figure stand.
 
     Args:
       release: of the system.
-      run: result of `simulate`, of clients that know their gains or are heard by antennas.
+      run: result of `simulate`; clients know their gains, or the server has many antennas.
 
     Returns:
-      `{"fading": ...}`, which gives fewer clients, as where colluders are left out, the first gains. Empty where the
-      figure is at no gains: nothing is sent over the air, or the ledger averages over their law.
+      `{"fading": ...}`; with fewer clients, as when colluders are left out, they have the first gains. Empty if the
+      figure depends on no gains: nothing is sent over the air, or the ledger averages over the law of the gains.
 
     Raises:
-      ValueError: clients estimate their gains, which the run does not have as a fading.
+      ValueError: clients estimate their gains; trials cannot be given such gains.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.softmax_regression((3,), 2))
@@ -53,7 +53,7 @@ def gains_of_run(release: Release, run: xr.Dataset) -> dict[str, Any]:
 
 
 def _of_antennas(gains: np.ndarray, release: BlindUploads) -> AntennaFading:
-    """With the mean power that the system counts on, which is not that of these few gains."""
+    """Fading with these gains; its mean power is the one that the system assumes, not the mean of these gains."""
     of_first = lambda key, state, round, n, antennas: recorded_antennas(gains[:, :n]).apply(
         key, state, round, n, antennas
     )
@@ -61,7 +61,7 @@ def _of_antennas(gains: np.ndarray, release: BlindUploads) -> AntennaFading:
 
 
 def of_first_client(entries: Sequence[Entry]) -> list[Entry]:
-    """Entries whose figures, where each client has its own, are those of client 0, which has an audit's canary."""
+    """The same entries, but a figure with an eps per client keeps the eps of client 0, which has the canary."""
     own = lambda figure: figure._replace(epsilon=_first(figure))
     return [entry._replace(claimed=own(entry.claimed), proved=own(entry.proved)) for entry in entries]
 

@@ -1,8 +1,8 @@
-"""Scores with many columns: one number is not all an adversary can make of what it reads.
+"""Scores with many columns: an adversary can derive more than one number from what it reads.
 
-A reading is a vector `[d]` that an adversary has, along a direction u in which the two inputs differ. Its sum over all
-coordinates has the most power against noise that is right. Noise that is missing somewhere shows in a block of
-coordinates or in a single one, and noise that is used twice in the difference of two rounds.
+A reading is an adversary's vector `[d]`, multiplied by the direction u in which the two inputs differ. If the noise is
+as stated, its sum over all coordinates is the strongest score. Missing noise shows in a block of coordinates or in a
+single one, and noise that is used twice shows in the difference of two rounds.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,15 +16,15 @@ from fedjax_priv.audit.worlds import Score, Seen
 Toward = Callable[[PyTree], Array]
 Vector = Callable[[Seen], Float[Array, " d"]]
 Reading = Callable[[Seen, Float[Array, " d"]], tuple[Array, Float[Array, " d"]]]
-"""`(seen, u) -> (statistic, terms)`: of the whole vector along u, and what each coordinate adds to it."""
+"""`(seen, u) -> (statistic, terms)`: a statistic of the whole vector along u, and one term `[d]` per coordinate."""
 _MOST_COORDINATES = 1024
-"""That are looked at one by one."""
+"""At most so many coordinates are looked at one by one."""
 _EVERY_ROUND, _MOST_ROUNDS = 8, 15
-"""Later rounds that the first one is compared with: all up to so many; of a longer run these, others, and the last."""
+"""The first round is compared with 15 later rounds, or all if fewer: the next 8, and others up to the last."""
 
 
 def along(vector: Vector) -> Reading:
-    """The vector's part along u."""
+    """The reading of a vector: its inner product with u, and the terms of this sum."""
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
         terms = u * vector(seen)
@@ -34,7 +34,7 @@ def along(vector: Vector) -> Reading:
 
 
 def spread(readings: Sequence[Reading], toward: Toward, most: int = _MOST_COORDINATES) -> Score:
-    """Of each reading: the statistic, sums over four blocks, and single coordinates (all up to `most`)."""
+    """For each reading: the statistic, sums over four blocks, and at most `most` single coordinates."""
 
     def score(seen: Seen) -> Array:
         found = [reading(seen, toward(seen.before)) for reading in readings]
@@ -44,7 +44,7 @@ def spread(readings: Sequence[Reading], toward: Toward, most: int = _MOST_COORDI
 
 
 def at_variant(readings: Sequence[Reading], toward: Toward, variant: int) -> Score:
-    """Of each reading: the statistic along this variant's direction; then whether the run is of this variant."""
+    """For each reading, the statistic along this variant's direction; last, whether the run is of this variant."""
 
     def score(seen: Seen) -> Array:
         found = [reading(seen, toward(seen.before)[variant])[0] for reading in readings]
@@ -54,10 +54,10 @@ def at_variant(readings: Sequence[Reading], toward: Toward, variant: int) -> Sco
 
 
 def between_rounds(readings: Sequence[Reading], toward: Toward, rounds: int) -> Score:
-    """Differences and sums of the first round and each later one, of a canary of the first round.
+    """Differences and sums of the first round and each later one, for a canary that acts in the first round only.
 
-    Noise that is used twice cancels in one of them (antithetic noise in a sum). The more rounds there are, the fewer
-    single coordinates are looked at.
+    Noise that is used twice cancels in the difference; antithetic noise cancels in the sum. The more rounds there are,
+    the fewer single coordinates are looked at.
     """
     later = _later(rounds)
     score = spread(readings, toward, min(_MOST_COORDINATES, 2 * _MOST_COORDINATES // len(later)))
@@ -68,7 +68,7 @@ def between_rounds(readings: Sequence[Reading], toward: Toward, rounds: int) -> 
 
 
 def _later(rounds: int) -> np.ndarray:
-    """Rounds that the first one is compared with."""
+    """The rounds with which the first one is compared."""
     if rounds - 1 <= _MOST_ROUNDS:
         return np.arange(1, rounds)
     far = np.linspace(_EVERY_ROUND + 1, rounds - 1, _MOST_ROUNDS - _EVERY_ROUND).astype(int)
@@ -76,14 +76,14 @@ def _later(rounds: int) -> np.ndarray:
 
 
 def parts(terms: Float[Array, " d"], most: int) -> Float[Array, " s"]:
-    """Sums over the first and second half, the even and odd places; then single places."""
+    """Sums over the first half, the second half, even and odd coordinates; then single coordinates."""
     d = terms.size
     blocks = [terms[: d // 2], terms[d // 2 :], terms[::2], terms[1::2]]
     return jnp.concatenate([jnp.stack([block.sum() for block in blocks]), terms[looked_at(d, most)]])
 
 
 def looked_at(d: int, most: int) -> np.ndarray:
-    """At most so many coordinates, spread evenly, with the first two and the last two."""
+    """At most `most` coordinates, spread evenly, the first two and the last two included."""
     if d <= most:
         return np.arange(d)
     return np.unique(np.concatenate([[0, d - 1], np.linspace(1, d - 2, most - 2).astype(int)]))

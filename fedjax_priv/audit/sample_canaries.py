@@ -1,4 +1,4 @@
-"""Adjacent inputs that differ in a sample, on which local training runs."""
+"""Adjacent inputs that differ in one sample; clients train on them."""
 
 from collections.abc import Callable
 
@@ -18,18 +18,18 @@ from fedjax_priv.losses import Loss
 def sample_canary(
     local: Local, loss: Loss, data: ClientData, example: PyTree, *, client: int = 0, sample: int = 0
 ) -> Canary:
-    """Real local training in which one sample of a client is `example`, or stays as it is in `data`.
+    """Clients train; in the first input one sample is `example`, in the second it stays as it is in `data`.
 
     Args:
       local: training, such as `clients.local_sgd(...)`.
-      loss: that it descends.
+      loss: the loss that `local` descends.
       data: of all clients.
-      example: `[...]`, in place of a sample of `data.examples`, crafted or real.
-      client: who has it.
-      sample: which one it replaces.
+      example: `[...]`, replaces a sample of `data.examples`; crafted or real.
+      client: the client whose sample is replaced.
+      sample: the number of this sample.
 
     Raises:
-      ValueError: there is no such sample, or it is `example`: nothing tells two equal inputs apart.
+      ValueError: there is no such sample, or it equals `example`, so that the two inputs are equal.
     """
     check_sample(data, client, sample)
     put = lambda rows, own: jnp.asarray(rows).at[client, sample].set(own)
@@ -45,7 +45,7 @@ def sample_canary(
 
 
 def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, client: int = 0, sample: int = 0) -> Canary:
-    """As `sample_canary`; the same example with another label. `data.examples` are `(x, y)`.
+    """As `sample_canary`, but only the label of the sample is replaced. `data.examples` must be `(x, y)`.
 
     Raises:
       ValueError: there is no such sample, or its label is `label`.
@@ -59,7 +59,7 @@ def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, clie
 
 
 def sample_gradient(loss: Loss, local: Local | None = None) -> Callable[[PyTree, PyTree], Float[Array, " d"]]:
-    """`(params, example [...]) -> gradient [d]` of one sample, clipped as in this local training."""
+    """`(params, example [...]) -> gradient [d]` of one sample, clipped as `local` clips it; not clipped if None."""
     clip = None if local is None or local.steps is None else local.steps.clip
 
     def gradient(params: PyTree, example: PyTree) -> Array:

@@ -1,4 +1,4 @@
-"""What an audit says of one entry of a ledger, and the verdict in words."""
+"""The result of an audit of one ledger entry, and the verdict in words."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,16 @@ from fedjax_priv.audit.worlds import Worlds
 from fedjax_priv.ledger import Entry, worst
 
 Claim = list[tuple[float, float]]
-"""Pairs (eps, delta) that are all said to hold; the first one is the figure that is printed."""
+"""Pairs (eps, delta) that are all claimed to hold; the first one is the printed figure."""
 _WORDS = {"claimed": "what is claimed", "proved": "what is proved", "held": "the eps it is held to"}
 
 
 class Tried(NamedTuple):
-    """What a look saw."""
+    """The scores of a look."""
 
     look: str  # its name
-    worlds: Worlds  # of the trials that it is about: of fewer than a bound needs it shows nothing
-    reads_updates: bool = True  # else it may contradict a figure, and says nothing of noise that is missing
+    worlds: Worlds  # of the trials that the look is about; it shows nothing if these are fewer than a bound needs
+    reads_updates: bool = True  # False: it may contradict a figure, but cannot make one testable
 
 
 class Finding(NamedTuple):
@@ -30,17 +30,17 @@ class Finding(NamedTuple):
 
     adversary: str
     adjacent: str
-    look: str  # that showed the most
-    claimed: float | None  # eps, None where there is no guarantee
+    look: str  # the one that showed the most
+    claimed: float | None  # eps; None: no guarantee
     proved: float | None
     at_least: float  # eps, at this delta and confidence
     delta: float
     confidence: float
     limit: float  # the largest eps that so many trials could have shown
-    counted: str
+    counted: str  # what was counted, in words
     contradicts: list[str]  # "claimed", "proved", "held"
     stands: list[str]
-    untestable: dict[str, int]  # what no result of so few trials could contradict, and how many trials it needs
+    untestable: dict[str, int]  # figures that no result of so few trials could contradict: how many trials each needs
     view: str = "server"  # as in `Entry`
     gaussian: bool = False  # as in `Entry`; `at_least` and `limit` are then of a Gaussian mechanism
     unproved: str = ""  # why there is no proved figure
@@ -56,11 +56,11 @@ def finding(
     who: str,
     trials: int | None = None,
 ) -> Finding:
-    """Compares an entry's claims with what all looks saw.
+    """Compares an entry's claims with the scores of all looks.
 
-    Looks, and the two tests of a claim that is a curve, share the probability of error: a true claim is contradicted
-    with probability `1 - confidence` at most, and the bound is wrong with as much. A look may be about some of the
-    `trials` on each input; if not given, all are about all.
+    All looks, and the two tests of a claim that is a curve, share the probability of error: with probability at most
+    `1 - confidence` a true claim is contradicted, and with at most the same probability the bound is wrong. A look may
+    be about some of the `trials` on each input only; None: every look is about all trials.
     """
     tests = 2 if not entry.gaussian and any(len(claim) > 1 for claim in claims.values()) else 1
     how = {"confidence": 1 - (1 - confidence) / (len(seen) * tests), "gaussian": entry.gaussian}
@@ -77,7 +77,7 @@ def finding(
 
 
 def claims_of(entry: Entry, elsewhere: Sequence[Entry], held: tuple[float, float] | None) -> dict[str, Claim]:
-    """The figures of an entry, each with those of the same entry at other deltas."""
+    """The claims of an entry: each figure, followed by the figures of the same entry at other deltas."""
     claims = {}
     for name in ("claimed", "proved"):
         figure, *others = (getattr(one, name) for one in (entry, *elsewhere))
@@ -115,10 +115,10 @@ def _bound(worlds: Worlds, *, delta: float, confidence: float, gaussian: bool) -
 def _compare(
     claim: Claim, seen: Sequence[Tried], trials: int | None, *, confidence: float, gaussian: bool
 ) -> Comparison:
-    """The figure alone and the whole claim; of a Gaussian mechanism both are one test.
+    """Tests the printed figure alone and the whole curve; for a Gaussian mechanism one test does both.
 
-    A test of the curve may contradict the claim. It does not make the printed figure testable, and nothing does if that
-    is at a delta of 1 or more.
+    A test of the curve may contradict the claim, but does not make the printed figure testable. A printed figure at
+    delta >= 1 is never testable.
     """
     whole = [(eps, delta) for eps, delta in claim if delta < 1]
     if not whole:
@@ -135,9 +135,9 @@ def _compare(
 
 
 def _in_trials(worlds: Worlds, trials: int | None, claim: Claim, *, confidence: float, gaussian: bool) -> Comparison:
-    """`compare` of the trials that a look is about; `needed` counts all trials, of which as large a part is seen."""
+    """`compare` for the trials that a look is about; `needed` counts all trials, if the same fraction is looked at."""
     few = _are_few(worlds)
-    enough = Worlds(np.zeros(FEWEST), np.zeros(FEWEST)) if few else worlds  # which tells nothing apart
+    enough = Worlds(np.zeros(FEWEST), np.zeros(FEWEST)) if few else worlds  # equal worlds contradict nothing
     found = compare(*enough, claim, confidence=confidence, gaussian=gaussian)
     rows = min(map(len, worlds))
     needed = max(found.needed, FEWEST) if few else found.needed

@@ -1,4 +1,4 @@
-"""For an adversary who sees who takes part: the trials in which the client that has the canary does."""
+"""Selects the trials in which the canary's client takes part, for an adversary who sees who takes part."""
 
 import functools
 
@@ -12,21 +12,21 @@ from fedjax_priv.systems.releases import CentralNoise, NoisyBuffers
 
 
 def sees_who_came(entry: Entry, release: Release) -> bool:
-    """Whether the entry's figure is for somebody who knows who takes part, behind noise of the server."""
+    """Whether the server adds the noise and the entry's adversary knows who takes part."""
     return entry.view == "device" and isinstance(release, NoisyBuffers | CentralNoise)
 
 
 def of_one_round(entry: Entry, release: Release, rounds: int) -> Entry:
-    """The entry of trials in which client 0 came: in one round that is one Gaussian mechanism, whoever came with it."""
+    """The entry for trials in which client 0 took part: one round of them is one Gaussian mechanism."""
     one = rounds == 1 and entry.proved.epsilon is not None and sees_who_came(entry, release)
     return entry._replace(gaussian=entry.gaussian or one)
 
 
 def where_it_came(look: Look) -> Look:
-    """The same look, of trials in which client 0 is counted: in the first round, if the canary is of that one.
+    """The same look at trials in which client 0 is counted in some round; in the first if the canary acts only there.
 
-    Who comes depends on no data. Trials without it show nothing, and with them the adversary's figure would be tried on
-    what somebody sees who does not know who takes part, which is much less.
+    Who takes part depends on no data, so trials may be selected by it. Trials without client 0 show nothing: keeping
+    them would test the figure with the view of a weaker adversary, who does not know who takes part.
     """
 
     def score(seen: Seen) -> Array:

@@ -1,4 +1,4 @@
-"""Uploads on all coordinates of the model, as whoever sees them and all public messages puts them back."""
+"""Puts uploads back on all coordinates of the model, by public messages."""
 
 from collections.abc import Mapping
 
@@ -14,13 +14,13 @@ from fedjax_priv.layers.sparsification import Sparse
 
 
 def upload_of(view: View, place: ArrayLike, num_params: int, *, dense: bool = False) -> Float[Array, " d"]:
-    """An upload that travelled in the clear, as numbers: floats, some coordinates, or grid points of a field.
+    """An upload in the clear, as numbers on all coordinates. It was sent dense, sparse, or as elements of F_q.
 
     Args:
       view: of the server.
-      place: the client's, in the cohort.
+      place: the client's row in the cohort.
       num_params: d.
-      dense: how updates were projected, see `layers.jl`.
+      dense: as in `layers.jl`, if updates were projected.
     """
     sent = view.uploads
     if isinstance(sent, Sparse):
@@ -33,7 +33,7 @@ def upload_of(view: View, place: ArrayLike, num_params: int, *, dense: bool = Fa
 def on_all_coordinates(
     view: View, rows: Float[Array, "n m"], num_params: int, *, dense: bool = False
 ) -> Float[Array, "n d"]:
-    """Rows of numbers that clients sent, where each belongs: public seeds and the union of proposals say it."""
+    """Puts the numbers that clients sent at their coordinates, which public seeds or the union of proposals tell."""
     public, header = (part if isinstance(part, Mapping) else {} for part in (view.public, view.header))
     if "sketch" in public:
         return Projection(num_params, rows.shape[1], dense).back(public["sketch"], rows)

@@ -1,4 +1,4 @@
-"""Runs the same rounds on two adjacent inputs, many times, and scores what an adversary sees."""
+"""Runs the same rounds on two adjacent inputs, many times, and scores what an adversary sees of each run."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -18,54 +18,57 @@ from fedjax_priv.keys import named
 
 
 class Seen(NamedTuple):
-    """What a round shows: both models to everybody, the view to the server, its own update to each client."""
+    """What a round shows: to everybody both models, to the server its view, to each client its own update."""
 
     before: PyTree  # parameters
     after: PyTree
     info: RoundInfo  # `observed` is the server's `View`
-    updates: Float[Array, "k d"]  # of the cohort; a score uses those of colluding clients only
+    updates: Float[Array, "k d"]  # of the cohort; a score may use those that its adversary knows
     who: Cohort
-    variant: Int[Array, ""]  # of the canary, which everybody knows
+    variant: Int[Array, ""]  # of the canary; everybody knows it
 
 
 Score = Callable[[Seen], PyTree]
-"""A number of a round, or `[s]` of which an audit chooses one; those of several rounds are added up.
+"""Scores a round: a number, or `[s]` numbers of which an audit chooses one. Scores of a run's rounds are added up.
 
-A tuple holds the scores of several looks.
+A tuple has the scores of several looks.
 """
 Make = Callable[[Local, Callable[[View], PyTree] | None], Algorithm]
-"""`make(local, observe)` is the system; None: nothing is observed."""
+"""`make(local, observe)` makes the system; `observe` None: nothing is observed."""
 
 
 class Canary(NamedTuple):
     """Two adjacent inputs of a system."""
 
-    inputs: tuple[PyTree, PyTree]  # of one structure
-    local: Callable[[PyTree], Local]  # training on an input
-    data: Callable[[PyTree], ClientData]  # of an input
-    toward: Callable[[PyTree], Array]  # parameters -> unit vector [d], where the first input pulls uploads; [v, d]
-    variants: int | None = None  # v: inputs have an axis of variants, which trials take in turn; None: there is one
+    inputs: tuple[PyTree, PyTree]  # both of the same structure
+    local: Callable[[PyTree], Local]  # input -> local training
+    data: Callable[[PyTree], ClientData]  # input -> data of all clients
+    toward: Callable[[PyTree], Array]  # parameters -> unit vector, [d] or [v, d]: where the first input pulls uploads
+    variants: int | None = None  # v: inputs have a leading axis of variants; trials take them in turn. None: no axis
 
 
 class Look(NamedTuple):
-    """One thing that an adversary may try: what it looks at, of runs on which adjacent inputs."""
+    """One thing that an adversary may try: a canary, and a score of the runs with it."""
 
     name: str
-    canary: Canary  # looks with the same one share their runs
+    canary: Canary  # looks with the same canary share their runs
     score: Score
-    finish: Callable[[np.ndarray], np.ndarray] = lambda found: found  # of `[trials, s]`, all rounds added up
-    reads_updates: bool = True  # so that it could show missing noise
-    one_direction: bool = False  # the canary is one of updates that are given, along one direction
-    first_round: bool = False  # the two inputs differ in the first round alone
+    finish: Callable[[np.ndarray], np.ndarray] = lambda found: found  # maps the scores [trials, s] of whole runs
+    reads_updates: bool = True  # whether the score depends on updates, so that it can show missing noise
+    one_direction: bool = False  # the canary is a pair of given updates along one direction
+    first_round: bool = False  # the two inputs differ in the first round only
 
 
 def marked(found: np.ndarray, finish: Callable[[np.ndarray], np.ndarray] = lambda found: found) -> np.ndarray:
-    """Scores of the trials whose last number is not 0, without it; how others end depends on no data."""
+    """The scores of the trials whose last score, the mark, is above 0, without the mark.
+
+    The mark must depend on no data that the inputs differ in.
+    """
     return finish(found[found[:, -1] > 0, :-1])
 
 
 class Worlds(NamedTuple):
-    """Scores of the two inputs, `[trials]` or `[trials, s]` each."""
+    """Scores of the runs on the two inputs, `[trials]` or `[trials, s]` each."""
 
     first: PyTree
     second: PyTree
@@ -82,15 +85,15 @@ def scores(
     rounds: int = 1,
     at_once: int = 100,
 ) -> Worlds:
-    """Runs the first rounds `trials` times on each input.
+    """Runs the first `rounds` rounds `trials` times on each input, and scores each trial.
 
     Args:
-      make: the system of a local training; its draws are new in every trial.
-      canary: the inputs.
-      score: of what an adversary sees in a round.
+      make: makes the system from a local training. Every trial has fresh randomness.
+      canary: the two inputs.
+      score: scores what an adversary sees of a round.
       key: root key of all trials.
-      params: of the first model, in every trial.
-      trials: of each input, at least 4.
+      params: of the first model, the same in every trial.
+      trials: on each input, at least 4.
       rounds: of a trial.
       at_once: trials computed side by side.
 
@@ -124,7 +127,7 @@ def watched(
     params: PyTree,
     rounds: int,
 ) -> Callable[..., PyTree]:
-    """`(key, input, variant) -> score`, the sum over some rounds."""
+    """`(key, input, variant) -> score`, summed over `rounds` rounds."""
 
     def run(key: Key, given: PyTree, variant: ArrayLike = 0) -> PyTree:
         training, samples = local(given), data(given)
@@ -142,7 +145,7 @@ def watched(
 
 
 def _updates(system: Algorithm, local: Local, key: Key, state: RoundState, data: ClientData) -> tuple[Array, Cohort]:
-    """Compute the updates of a round's clients once more."""
+    """Computes the updates of a round's clients a second time, and says who takes part."""
     assert system.draw is not None
     who, _ = system.draw(key, state.draw, state.round, data.count)
     memory, mine = rows_of(who, (state.memory, data))

@@ -1,12 +1,12 @@
 """Channels: what happens to messages on their way to the server.
 
 - `erasure_channel`: clients that drop out before or after the upload.
-- `outage_channel`: uploads at a fixed rate, lost where the gain is too small.
-- `analog_channels`: uploads that add up on the air, or an analog link for each client, with receiver noise; with
-  phases that are known, or not.
-- `antenna_channel`, `antenna_fading`: several antennas, and complex gains of which clients know nothing.
-- `knowledge`: what clients know of their gains; `gain_files`: gains that another program has made.
-- `fading`: the gain of each client's link, from round to round.
+- `outage_channel`: uploads at a fixed rate, lost if the gain is too small.
+- `analog_channels`: uploads that add up on the air, or one analog link per client, with receiver noise. Phases are
+  known or unknown.
+- `antenna_channel`, `antenna_fading`: a server with several antennas; clients do not know their complex gains.
+- `fading`: the gain of each client's link in each round. `gain_files`: gains from another program's file.
+- `knowledge`: what clients know of their gains.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Analog channels with fading and receiver noise: uploads add up on the air, or each client has its own link."""
+"""Analog channels with fading and receiver noise: uploads add up on the air, or every client has a link."""
 
 from collections.abc import Mapping
 
@@ -21,13 +21,13 @@ def multiple_access(
 ) -> Channel:
     """Gaussian multiple-access channel: `y = sum_{k in K_t} h_k x_k + N(0, N0 I_d)` (wireless FedSGD, eq. 1).
 
-    A round takes d channel uses, however many clients send. The server gets only the sum.
+    A round takes d channel uses for any number of senders. The server gets only the sum.
 
     Args:
       receiver_noise: N0, >= 0; may be traced.
       known_count: whether the server knows how many clients sent. If not, each row counts as one upload.
-      noise_unit: where given, the noise of all clients is drawn here, as one: a sum of independent Gaussian noise is
-        Gaussian. The last two numbers of an upload are for it, see `layers.align`.
+      noise_unit: if given, the channel draws the sum of the clients' Gaussian noise in one draw. The last two numbers
+        of an upload then describe the client's noise, in this unit of variance, see `layers.align`.
 
     Raises:
       ValueError: `receiver_noise` or `noise_unit` is negative, or `known_count` no truth value.
@@ -55,9 +55,15 @@ def multiple_access(
 
 
 def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
-    """A link for each client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each `y_k`, and which links are silent.
+    """One link per client: `y_k = h_k x_k + N(0, N0 I_d)`. The server sees each `y_k`, and which links are silent.
 
-    A round takes d channel uses for each client that sends. `receiver_noise` is that of `multiple_access`.
+    A round takes d channel uses per client that sends.
+
+    Args:
+      receiver_noise: as in `multiple_access`.
+
+    Raises:
+      ValueError: `receiver_noise` is negative.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of
@@ -78,9 +84,9 @@ def orthogonal(receiver_noise: float | Array = 1.0) -> Channel:
 def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
     """Signals that add on the air with phases that nobody knows: `y = sum_k h_k e^(j theta_k) x_k + CN(0, 2 N0)`.
 
-    A row of `x` is complex, its real parts first, then as many imaginary ones. Phases are uniform, drawn anew for every
-    client and number. With Rayleigh gains `h_k e^(j theta)` is CN(0, 1). The server gets the sum, and not how many
-    sent.
+    A row of `x` is complex: first all real parts, then all imaginary parts. Phases are uniform, and independent for
+    every client and number. If gains are Rayleigh, `h_k e^(j theta)` is CN(0, 1). The server gets the sum, and does not
+    learn how many clients sent.
 
     Args:
       receiver_noise: N0, >= 0, of each real part; may be traced.
@@ -106,14 +112,13 @@ def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
 def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True) -> Channel:
     """Signals that add on the air, `y = sum_k h_k x_k + CN(0, 2 N0)`, where clients do not know their gains.
 
-    A row of `x` is complex, its real parts first, then as many imaginary ones, as `layers.complex_symbols` has it. The
-    true gain is `h_k = gain_k u_k`, with the complex coefficient u_k of `Cohort.coefficient`; `gain_k` is what client k
-    knows. Measured of those that send, from what arrives: `received_amplitude`, the real part of what arrives of the
-    amplitude that the client intends.
+    A row of `x` is complex, as in `layers.complex_symbols`: first all real parts, then all imaginary parts. The true
+    gain is `h_k = gain_k u_k`: client k knows `gain_k`, and `Cohort.coefficient` has the complex number u_k. Measured
+    for senders: `received_amplitude`, the real part of the amplitude with which the client's signal arrives.
 
     Args:
       receiver_noise: N0, >= 0, of each real part; may be traced.
-      known_count: as of `multiple_access`.
+      known_count: as in `multiple_access`.
 
     Raises:
       ValueError: `receiver_noise` is negative, or `known_count` no truth value.

@@ -1,4 +1,4 @@
-"""Uploads that add on the air and are heard by several antennas."""
+"""Uploads that add up on the air and are received by several antennas."""
 
 from collections.abc import Mapping
 
@@ -16,23 +16,23 @@ from fedjax_priv.layers.channel_symbols import PerUse, times
 def antenna_array(
     receiver_noise: float | Array = 1.0, *, every_antenna: bool = False, coordinates_per_use: PerUse = 1
 ) -> Channel:
-    """Antenna m hears `y_m = sum_k h_km x_k + CN(0, 2 N0)`; the server combines what its M antennas hear.
+    """Antenna m receives `y_m = sum_k h_km x_k + CN(0, 2 N0)`; the server combines the signals of its M antennas.
 
-    x_k is real, and the server takes `Re z`, `z = (1/M) sum_m conj(S_m) y_m`, with what it knows of `S_m = sum_k h_km`:
-    a sum of x_k with random coefficients `Re B_k`, and noise. This channel multiplies uploads by `Re B_k M / n`, `n^2 =
-    sum_m |S_m|^2`, so that the noise is N0 as it is, and what is received is `Re z M / n`. With two coordinates per use
-    x_k, B_k and what is taken of z are complex, and a row is real parts, then imaginary ones. Above it is
-    `layers.blind_mean`, and the gains are those of `clients.heard_by_antennas`.
+    x_k is real. The server computes `z = (1/M) sum_m conj(S_m) y_m`, with its estimate of `S_m = sum_k h_km`, and takes
+    `Re z`: a sum of x_k with random coefficients `Re B_k`, and noise. The channel returns `Re z M / s`, with
+    `s^2 = sum_m |S_m|^2`, in which the noise has variance N0: it multiplies uploads by `Re B_k M / s`. With two
+    coordinates per use, x_k and B_k are complex, the channel returns `z M / s`, and a row has first all real parts,
+    then all imaginary parts. Use it below `layers.blind_mean`, with gains of `clients.heard_by_antennas`.
 
-    Measured of each client: `received_amplitude`, the real part of what is heard of its amplitude after combining, over
-    the `mean_power` of the cohort. Its mean is `E|h_k|^2` over that of the cohort: 1 if all have the same, and else the
-    client's weight.
+    Measured for each client: `received_amplitude`, the real part of its amplitude after combining, divided by the
+    cohort's `mean_power`. Its mean is `E|h_k|^2` divided by the cohort's mean: 1 if all are equal, else the client's
+    weight.
 
     Args:
       receiver_noise: N0, >= 0, of each real dimension of each antenna; may be traced.
-      every_antenna: what is received is that of all antennas, `[M, 2, d]` in a row of `2 M d` numbers. The server has
-        it in truth. The estimate has the same law.
-      coordinates_per_use: 1 or 2, of an update in a complex use; then d / 2 for d in `[M, 2, d]`.
+      every_antenna: return the signals of all antennas, as a real server has them: `[M, 2, d]` in a row of `2 M d`
+        numbers. The estimate has the same law.
+      coordinates_per_use: 1 or 2 coordinates of an update per complex use; with 2, `[M, 2, d]` becomes `[M, 2, d / 2]`.
 
     Raises:
       ValueError: `receiver_noise` is negative, `every_antenna` no truth value, `coordinates_per_use` neither 1 nor 2;

@@ -1,6 +1,6 @@
-"""Links to a server with several antennas: complex gains from round to round.
+"""Fading of links to a server with several antennas: complex gains from round to round.
 
-Clients know nothing of these gains, so phases count.
+Clients know nothing of these gains, so phases matter.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ class AntennaFading(NamedTuple):
 
     init: Callable[..., PyTree]  # (key, n, antennas) -> state [n, ...]
     apply: Callable[..., tuple]  # (key, state, round, n, antennas) -> (gain [n, M, 2], state)
-    power: ArrayLike = 1.0  # mean of |h|^2 at an antenna: of all clients, or [n]
-    anew: bool = False  # gains are Rayleigh, drawn anew in each round
+    power: ArrayLike = 1.0  # mean of |h|^2 at an antenna: one for all clients, or [n]
+    anew: bool = False  # gains are Rayleigh and independent from round to round
 
 
 def rayleigh_antennas(*, power: ArrayLike = 1.0, correlation: float | Array = 0.0) -> AntennaFading:
@@ -32,7 +32,7 @@ def rayleigh_antennas(*, power: ArrayLike = 1.0, correlation: float | Array = 0.
     `h_1 ~ CN(0, power_k)`, `h_t = rho h_{t-1} + sqrt(1 - rho^2) CN(0, power_k)`.
 
     Args:
-      power: mean of |h|^2, > 0, path loss included, of all clients or `[n]`; may be traced.
+      power: mean of |h|^2, path loss included, > 0, one for all clients or `[n]`; may be traced.
       correlation: rho, in [0, 1]; 1 freezes the channel for the run.
 
     Raises:
@@ -64,14 +64,15 @@ def rayleigh_antennas(*, power: ArrayLike = 1.0, correlation: float | Array = 0.
 
 
 def recorded_antennas(gains: ArrayLike) -> AntennaFading:
-    """Complex gains measured or drawn elsewhere, such as by a ray tracer.
+    """Complex gains that were measured, or computed by another program such as a ray tracer.
 
     Args:
-      gains: `[rounds, clients, antennas]`; a round beyond the last fails. `power` of a client is its mean over both.
+      gains: `[rounds, clients, antennas]`; a round beyond the last fails. `power` of a client is the mean of |h|^2 over
+        its rounds and antennas.
 
     Raises:
-      ValueError: `gains` has another shape, is not finite or, when the round is traced, is of another number of clients
-        or antennas.
+      ValueError: `gains` has another shape or is not finite, or (when a round is traced) it has another number of
+        clients or antennas.
 
     Examples:
       >>> fading = recorded_antennas(np.array([[[1.0, 1j], [2.0, 0.0]]]))

@@ -16,6 +16,9 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
       leave: probability, in [0, 1), that a client whose upload arrived is gone when shares are opened (the second
         survivor set of Bonawitz et al.).
 
+    Raises:
+      ValueError: a probability is outside [0, 1).
+
     Examples:
       >>> from fedjax_priv.testing import cohort_of
       >>> channel = erasure(dropout=0.3)

@@ -1,4 +1,4 @@
-"""Fading: gains of the clients' links from round to round, part of the state of a draw."""
+"""Fading: the gains of the clients' links in each round. Their state is part of a draw's state."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,9 +18,9 @@ class Fading(NamedTuple):
 
     init: Callable[..., PyTree]  # (key, n) -> state [n, ...]
     apply: Callable[..., tuple]  # (key, state, round, n) -> (gain [n], state)
-    knowledge: Any = None  # what clients know of these gains, see `knowledge.estimated`; None: everything
-    rayleigh: bool = False  # each gain is that of CN(0, 1)
-    anew: bool = False  # gains are drawn anew in each round
+    knowledge: Any = None  # what clients know of these gains, see `knowledge.estimated`; None: all
+    rayleigh: bool = False  # each gain is the amplitude of a CN(0, 1) variable
+    anew: bool = False  # gains are independent from round to round
 
 
 def constant(gain: ArrayLike = 1.0) -> Fading:
@@ -51,13 +51,13 @@ def constant(gain: ArrayLike = 1.0) -> Fading:
 
 
 def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> Fading:
-    """Autoregressive Rician fading: a fixed path plus a scattered one that changes from round to round.
+    """Autoregressive Rician fading: the sum of a fixed path and a scattered path that changes from round to round.
 
     `h_t = |sqrt(G / (G + 1)) + sqrt(1 / (G + 1)) v_t|`, `v_t = rho v_{t-1} + sqrt(1 - rho^2) CN(0, 1)`,
     `v_1 ~ CN(0, 1)`; the mean of `h_t^2` is 1. Each client draws independently.
 
     Args:
-      factor: G, power of the fixed path over that of the scattered one, >= 0; 0 is Rayleigh fading.
+      factor: G >= 0, the power of the fixed path divided by the power of the scattered path; 0 is Rayleigh fading.
       correlation: rho, in [0, 1]; 1 freezes the channel for the run.
 
     Raises:
@@ -88,6 +88,12 @@ def rician(factor: float | Array = 5.0, *, correlation: float | Array = 0.1) -> 
 def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
     """Autoregressive Rayleigh fading, without a fixed path: `rician` with G = 0.
 
+    Args:
+      correlation: as in `rician`.
+
+    Raises:
+      ValueError: `correlation` is outside [0, 1].
+
     Examples:
       >>> fading = rayleigh()
       >>> state = fading.init(jax.random.key(0), 10_000)
@@ -100,13 +106,13 @@ def rayleigh(*, correlation: float | Array = 0.0) -> Fading:
 
 
 def recorded(gains: ArrayLike) -> Fading:
-    """Gains measured or drawn elsewhere.
+    """Gains that were measured, or computed by another program.
 
     Args:
-      gains: `[round, client]`, > 0; a round beyond the last fails.
+      gains: `[rounds, clients]`, > 0; a round beyond the last fails.
 
     Raises:
-      ValueError: a gain is not > 0, `gains` is not a table, or (when the round is traced) it has not n columns.
+      ValueError: a gain is not > 0, `gains` has another shape, or (when a round is traced) it has not n columns.
 
     Examples:
       >>> fading = recorded(np.array([[0.5, 2.0], [0.7, 1.0]]))

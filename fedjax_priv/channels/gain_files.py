@@ -1,4 +1,4 @@
-"""Gains that another program has made or measured, such as Sionna, from a NumPy file."""
+"""Gains from a NumPy file, made by another program, such as Sionna, or measured."""
 
 import os
 import pathlib
@@ -14,21 +14,21 @@ from fedjax_priv.channels.fading import Fading, recorded
 def gains_from_file(
     path: str | pathlib.Path, *, name: str = "gains", antenna: int | None = None, rounds: int | None = None
 ) -> Fading:
-    """Complex gains of links, recorded elsewhere: their amplitudes are the gains of round 1, 2, ...
+    """Fading with the amplitudes of complex gains from a file, for rounds 1, 2, ...
 
-    A client that knows its gain inverts its phase too, and errors of estimates have a phase that is uniform, so the
-    amplitude of a gain is all that matters. A round beyond the last one of the file fails.
+    Only the amplitude of a gain matters: a client that knows its gain inverts the phase too, and the phase of an
+    estimate's error is uniform. A round beyond the last one of the file fails.
 
     Args:
       path: of a `.npy` file, or of a `.npz` file that has an array `name`; real or complex, `[rounds, clients]` or
         `[rounds, clients, antennas]`, linear (not in dB), of one subcarrier.
       name: of the array in a `.npz` file.
-      antenna: which antenna of the receiver is used, from 0; needed where the file has several.
-      rounds: of the run, which the file must have; not checked if not given.
+      antenna: which antenna of the receiver is used, from 0; needed if the array has an axis of antennas.
+      rounds: of the run. The file must have at least so many; not checked if not given.
 
     Raises:
-      ValueError: the file is of another form, or has fewer rounds or antennas; or a gain is 0 or not finite. Another
-        number of clients is refused when the round is traced.
+      ValueError: the file has another form, or too few rounds or antennas; a gain is 0 or not finite; or (when a round
+        is traced) the file has another number of clients.
 
     Examples:
       >>> import pathlib, tempfile
@@ -39,7 +39,7 @@ def gains_from_file(
       [5. 1.]
     """
     if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"path must be that of a .npy or .npz file, got {path!r}")
+        raise ValueError(f"path must be the path of a .npy or .npz file, got {path!r}")
     table = _of_one_antenna(_read(pathlib.Path(path), name), antenna)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"path must have gains of shape [rounds, clients] or [rounds, clients, antennas]{_got(table)}")
@@ -60,7 +60,7 @@ def _read(path: pathlib.Path, name: str) -> np.ndarray:
     """The array in a file.
 
     Raises:
-      ValueError: there is none, or it does not hold numbers.
+      ValueError: the file has no such array, or the array does not hold real or complex numbers.
     """
     try:
         found: Any = np.load(path, allow_pickle=False)
@@ -79,7 +79,7 @@ def _read(path: pathlib.Path, name: str) -> np.ndarray:
 def _of_one_antenna(table: np.ndarray, antenna: int | None) -> np.ndarray:
     if table.ndim != 3:
         if antenna is not None:
-            raise ValueError(f"antenna must be None where there is one{_got(table)}")
+            raise ValueError(f"antenna must be None if path has no axis of antennas{_got(table)}")
         return table
     if not isinstance(antenna, int) or not 0 <= antenna < table.shape[2]:
         raise ValueError(f"antenna must be an integer from 0 to {table.shape[2] - 1}, got {antenna!r}")

@@ -1,7 +1,8 @@
-"""What clients know of the gains of their links: an estimate from pilots, or gains whose phase errs.
+"""What clients know of the gains of their links: an estimate from pilots, or gains with a phase error.
 
-A client inverts what it knows, `hat h`, so it arrives with the coefficient `u = h / hat h`: one complex number for all
-coordinates. `theory.wireless.estimated_coefficient` and `turned_coefficient` have its moments.
+A client divides its signal by the gain that it knows, `hat h`. The signal arrives with the coefficient `u = h / hat h`,
+one complex number for all coordinates. `theory.wireless.estimated_coefficient` and `turned_coefficient` give the
+moments of u.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -20,14 +21,14 @@ Estimator = Literal["least squares", "mmse"]
 
 
 class Pilots(NamedTuple):
-    """Every client sends a pilot of its own in each round, and is told the estimate, without error or cost."""
+    """Every client sends its own pilot in each round, and the server tells it the estimate without error or cost."""
 
-    energy: float | Array  # E_p of a client and round
-    receiver_noise: float | Array  # N0 of a real use
+    energy: float | Array  # E_p, per client and round
+    receiver_noise: float | Array  # N0, per real channel use
     estimator: Estimator
-    mean: float | Array  # E u of who sends
-    rayleigh: bool  # gains are those of CN(0, 1), drawn anew in each round
-    uses = 2  # real uses of the channel, of a client and round
+    mean: float | Array  # E u of a client that sends
+    rayleigh: bool  # gains are amplitudes of CN(0, 1) variables, independent from round to round
+    uses = 2  # real channel uses per client and round
 
     @property
     def error(self) -> float | Array:
@@ -35,7 +36,7 @@ class Pilots(NamedTuple):
         return 2 * self.receiver_noise / self.energy
 
     def known(self, key: Key, gain: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, "n 2"]]:
-        """What is known of each gain, `|hat h|`, and u. The phase of h changes the law of neither."""
+        """`|hat h|`, which the client knows, and u. The phase of h changes the law of neither."""
         noise = per_client(lambda key: jax.random.normal(key, (2,)), key, jnp.arange(gain.size))
         real, imaginary = (jnp.sqrt(self.error / 2) * noise).T
         real, shrunk = gain + real, 1 + self.error if self.estimator == "mmse" else 1.0
@@ -44,7 +45,7 @@ class Pilots(NamedTuple):
 
 
 class Phases(NamedTuple):
-    """Gains are known, but for errors N(0, f^2) of their phases."""
+    """Clients know their gains up to phase errors N(0, f^2)."""
 
     deviation: float | Array  # f, in radians
     uses = 0
@@ -56,7 +57,7 @@ class Phases(NamedTuple):
         return jnp.exp(-jnp.square(self.deviation) / 2)
 
     def known(self, key: Key, gain: Float[Array, " n"]) -> tuple[Float[Array, " n"], Float[Array, "n 2"]]:
-        """The gains, and u."""
+        """The gains, which clients know, and u."""
         angle = self.deviation * per_client(jax.random.normal, key, jnp.arange(gain.size))
         return gain, jnp.stack([jnp.cos(angle), jnp.sin(angle)], 1)
 
@@ -69,23 +70,23 @@ def estimated(
     estimator: Estimator = "mmse",
     mean: float | Array | None = None,
 ) -> Fading:
-    """`fading`, of which clients know an estimate `hat h` from pilots, drawn anew in each round.
+    """The same `fading`, but clients know only an estimate `hat h` of their gains, from new pilots in each round.
 
-    "least squares": `hat h = h + e`, `e ~ CN(0, v)`, `v = 2 N0 / E_p`. "mmse": `hat h = (h + e) / (1 + v)`, which is
-    the best for Rayleigh gains. Without a truncation the variance of what arrives is infinite.
+    "least squares": `hat h = h + e`, `e ~ CN(0, v)`, `v = 2 N0 / E_p`. "mmse": `hat h = (h + e) / (1 + v)`, the best
+    estimate of Rayleigh gains. Unless clients with a small `|hat h|` stay silent, the variance of u is infinite.
 
     Args:
       fading: the true gains.
-      pilot_energy: E_p > 0 of a client and round, on one complex use of the channel; may be traced.
-      receiver_noise: N0 > 0 of a real use of the pilots; may be traced.
+      pilot_energy: E_p > 0, per client and round, in one complex channel use; may be traced.
+      receiver_noise: N0 > 0 of the pilots, per real channel use; may be traced.
       estimator: which estimate.
-      mean: E u > 0 of a client that sends, which the server divides by; may be traced. If not given, that of Rayleigh
-        gains: 1 under "mmse", 1 / (1 + v) under "least squares". Any other gains need one, such as
-        `theory.wireless.estimated_mean`: 1 would be 9% off for gains that are all 1 and v = 0.1.
+      mean: E u > 0 of a client that sends; the server divides by it; may be traced. If not given, the mean of Rayleigh
+        gains: 1 under "mmse", 1 / (1 + v) under "least squares". Other gains need it, for instance from
+        `theory.wireless.estimated_mean`: if all gains are 1 and v = 0.1, a mean of 1 is 9% off.
 
     Raises:
-      ValueError: an argument outside its range, gains that are known by an estimate already, or no `mean` for gains
-        that are not those of `rayleigh`.
+      ValueError: an argument outside its range, a `fading` that is estimated or turned already, or no `mean` for gains
+        other than those of `rayleigh`.
 
     Examples:
       >>> fading = estimated(rayleigh(), pilot_energy=20.0)
@@ -101,7 +102,7 @@ def estimated(
 
 
 def _mean(mean: float | Array | None, fading: Fading, error: float | Array) -> float | Array:
-    """E u, as it is given, or of Rayleigh gains."""
+    """E u: `mean` if given, else the mean for Rayleigh gains."""
     if mean is not None:
         return _validate.positive(mean=mean)
     if not fading.rayleigh:
@@ -112,14 +113,14 @@ def _mean(mean: float | Array | None, fading: Fading, error: float | Array) -> f
 
 
 def turned(fading: Fading, *, deviation: float | Array) -> Fading:
-    """`fading`, whose phases clients know up to errors `N(0, f^2)`, drawn anew in each round.
+    """The same `fading`, but clients know the phases of their gains up to errors `N(0, f^2)`, new in each round.
 
     Args:
       fading: the gains.
       deviation: f >= 0, in radians; may be traced.
 
     Raises:
-      ValueError: `deviation` is negative, or gains that are not fully known already.
+      ValueError: `deviation` is negative, or `fading` is estimated or turned already.
 
     Examples:
       >>> fading = turned(rayleigh(), deviation=0.8)
@@ -131,7 +132,7 @@ def turned(fading: Fading, *, deviation: float | Array) -> Fading:
 
 
 def known_gains(fading: Fading, key: Key, state: PyTree, round: Int[Array, ""], n: int) -> tuple[Array, Any, PyTree]:
-    """What clients know of a round's gains `[n]`, `Cohort.coefficient`, and the next state of `fading`."""
+    """The gains `[n]` of a round as clients know them, `Cohort.coefficient`, and the next state of `fading`."""
     gain, state = fading.apply(named(key, "fading"), state, round, n)
     if fading.knowledge is None:
         return gain, (), state

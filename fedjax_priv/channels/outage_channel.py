@@ -1,4 +1,4 @@
-"""Digital uploads at a fixed rate that do not arrive if the gain is too small for it."""
+"""Digital uploads at a fixed rate: an upload is lost if the gain is too small for the rate."""
 
 import math
 
@@ -9,18 +9,18 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Stated
 
 MOST_BITS = 32
-"""Of a real use of the channel."""
+"""The largest rate, in bits per real channel use."""
 
 
 def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Channel:
-    """An upload arrives if its link carries the rate, `log2(1 + h_k**2 snr) / 2 >= r_0` bits a real use.
+    """An upload arrives if its link carries the rate: `log2(1 + h_k**2 snr) / 2 >= r_0`, in bits per real channel use.
 
-    The sender does not know its gain. A lost upload has taken its uses of the channel all the same, and its client
-    keeps its old state. `theory.digital_links` has how often that is in Rayleigh fading, and the best rate.
+    The sender does not know its gain. A lost upload costs as many channel uses as one that arrives, and its client
+    keeps its old state. `theory.digital_links` gives the probability of a loss in Rayleigh fading, and the best rate.
 
     Args:
       fixed_rate: r_0, above 0 and up to 32; may be traced.
-      snr: P / N0 > 0, of a use of the channel; may be traced.
+      snr: P / N0 > 0, per channel use; may be traced.
 
     Raises:
       ValueError: an argument is out of range.

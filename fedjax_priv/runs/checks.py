@@ -19,18 +19,18 @@ from fedjax_priv.runs.records.run_writer import Keep
 
 
 def check_key(key: Key) -> None:
-    """Refuse anything but one typed key."""
+    """Raises ValueError unless `key` is one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:
         raise ValueError(f"key must be one typed key, such as jax.random.key(0), got {_kind_of(key)}")
 
 
 def _kind_of(key: Any) -> str:
     old = getattr(key, "dtype", None) == np.uint32 and np.shape(key) == (2,)
-    return "an old-style one of jax.random.PRNGKey" if old else type(key).__name__
+    return "an old-style key of jax.random.PRNGKey" if old else type(key).__name__
 
 
 def check_data(data: ClientData) -> None:
-    """Refuse samples and counts that do not fit each other."""
+    """Raises ValueError if samples and counts do not fit each other."""
     if not isinstance(data, ClientData) or np.ndim(data.count) != 1:
         raise ValueError(f"data must be a ClientData with a count of shape [n], got {type(data).__name__}")
     for path, leaf in jax.tree.leaves_with_path(data):
@@ -43,7 +43,7 @@ def check_data(data: ClientData) -> None:
 
 
 def _check_samples(data: ClientData) -> None:
-    """Refuse counts that exceed the samples; only the host can see them."""
+    """Raises ValueError if a count exceeds the samples; compiled code cannot check values."""
     count, room = processes.on_host(data.count), {np.shape(leaf)[1:2] for leaf in jax.tree.leaves(data.examples)}
     if len(room) != 1 or () in room:
         raise ValueError(f"data.examples must be arrays [n, m, ...] with one m, got m of {sorted(room)}")
@@ -58,7 +58,7 @@ def _check_samples(data: ClientData) -> None:
 
 
 def check_functions(evaluate: object, log: object) -> None:
-    """None, or functions of one argument.
+    """Each must be None or a function of one argument.
 
     Raises:
       ValueError: one is something else, such as metrics that were computed already.
@@ -70,10 +70,10 @@ def check_functions(evaluate: object, log: object) -> None:
 
 
 def check_keep(keep: Keep | None, axes: Mapping[str, Sequence[Any]] = MappingProxyType({})) -> None:
-    """None, or a folder with how to write it, and what the result can state: values of axes, and `keep.config`.
+    """`keep` must be None or a `Keep`, and `result.nc` must be able to hold `keep.config` and the values of axes.
 
     Raises:
-      ValueError: it is something else, such as the folder alone, or `result.nc` cannot hold what it shall state.
+      ValueError: `keep` is something else, such as a path, or `result.nc` cannot hold one of these values.
     """
     if keep is None:
         return

@@ -15,14 +15,17 @@ from fedjax_priv.runs.records.run_writer import RunWriter
 from fedjax_priv.status import errors_raised
 
 Log = Callable[[dict[str, Any]], Any]
-"""Called with `{"round", "seconds", "loss", "megabytes", "failed", metrics...}` after each chunk of rounds."""
+"""Called with `{"round", "seconds", "loss", "megabytes", "failed", metrics...}` after each chunk of rounds.
+
+Also called before the first round, then without "loss".
+"""
 
 SIGTERM_STATUS = 128 + 15
-"""Exit status of a process that SIGTERM ended, as a shell reports it."""
+"""Exit status that a shell reports for a process that SIGTERM ended."""
 
 
 class Hooks(NamedTuple):
-    """What is called during a run."""
+    """What a run calls between two chunks."""
 
     writer: RunWriter | None
     log: Log | None
@@ -44,14 +47,14 @@ def run_chunks(
     points: Sequence[Mapping[str, Any]] = ({},),
     wave: int = 0,
 ) -> Iterator[Chunk]:
-    """Chunks of the runs of a wave: those in its last checkpoint are read, the others are computed.
+    """Yields the chunks of a wave's runs: it reads those in the last checkpoint and computes the others.
 
     Args:
       compiled: the runs.
       inputs: of the runs, on their devices.
       lengths: rounds of each chunk.
-      hooks: what to call.
-      points: names and values that tell the runs apart in the log.
+      hooks: what to call between two chunks.
+      points: for each run, names and values that identify it in the log.
       wave: number of the wave.
 
     Raises:
@@ -82,7 +85,7 @@ def run_chunks(
 def _resume(
     compiled: CompiledRuns, inputs: Inputs, writer: RunWriter | None, wave: int, finished: Sequence[Chunk]
 ) -> tuple[list[Chunk], Any]:
-    """The finished chunks and the state after them; at the start, the evaluation before the first round."""
+    """The finished chunks and the state after them. A new run has one chunk, the evaluation before the first round."""
     saved = writer.saved_state(wave) if writer and finished else None
     if saved is None:
         flat = compiled.evaluation.ravel(inputs.params)
@@ -96,7 +99,7 @@ def _resume(
 def _advance(
     compiled: CompiledRuns, inputs: Inputs, lengths: Sequence[int], begun: tuple
 ) -> Iterator[tuple[int, Chunk, Any]]:
-    """Compute one chunk: its number, the chunk, and the state after it."""
+    """Yields each chunk's number, the chunk, and the state after it: finished chunks first, then computed ones."""
     finished, state = begun
     rounds = finished[-1].rounds
     for number, chunk in enumerate(finished):
@@ -112,7 +115,7 @@ def _advance(
 
 
 def _without_params(chunks: Sequence[Chunk], last: bool) -> list[Chunk]:
-    """A checkpoint's state holds the parameters; the last chunk is written without a state, so it keeps them."""
+    """Drops the parameters, which a checkpoint's state holds too. The last chunk has no state and keeps them."""
     *others, final = chunks
     return [*(chunk._replace(params=()) for chunk in others), final if last else final._replace(params=())]
 
@@ -125,7 +128,7 @@ def _on_host(flat: Any) -> np.ndarray:
 def _report(hooks: Hooks, number: int, chunk: Chunk, points: Sequence[Mapping[str, Any]], wave: int) -> None:
     if hooks.writer is None and hooks.log is None:
         return
-    for point, record in zip(points, _records(chunk), strict=False):  # further runs only fill up the wave
+    for point, record in zip(points, _records(chunk), strict=False):  # runs beyond the points only fill up the wave
         if hooks.writer:
             hooks.writer.append_log({**point, "wave": wave, "chunk": number, **record})
         if hooks.log and processes.is_first():
@@ -134,7 +137,7 @@ def _report(hooks: Hooks, number: int, chunk: Chunk, points: Sequence[Mapping[st
 
 
 def _records(chunk: Chunk) -> list[dict[str, Any]]:
-    """The log's entry for each run: loss of those that train, megabytes of all places of the cohort."""
+    """The log's entry for each run; loss is a mean over clients that train, megabytes over all places of the cohort."""
     some = chunk.info["status"].shape[1] > 0
     loss = result_dataset.last_loss(chunk.info) if some else ()
     megabytes = result_dataset.megabytes(chunk.info["bits"])
@@ -155,7 +158,7 @@ def stop_if_asked(hooks: Hooks, where: str) -> None:
     """End the process between two waves if SIGTERM has arrived.
 
     Raises:
-      SystemExit: it has; the last checkpoint counts.
+      SystemExit: SIGTERM has arrived; the sweep can be resumed from the last checkpoint.
     """
     if hooks.writer and hooks.stop():
         _end(hooks.writer, where)

@@ -1,4 +1,4 @@
-"""How a run or a sweep ends: finished, stopped by SIGTERM, interrupted by Ctrl-C, or broken off by an error."""
+"""How a run or a sweep ends: it is finished, or SIGTERM, Ctrl-C or an error stops it."""
 
 import contextlib
 import signal
@@ -14,7 +14,7 @@ from fedjax_priv.runs.records.run_writer import RunWriter
 
 
 class SimulationError(RuntimeError):
-    """A run that an error ended early. The error is the cause; `dataset` holds what had finished before."""
+    """An error, its `__cause__`, ended a run or a sweep early. `dataset` has the chunks or runs finished before."""
 
     def __init__(self, message: str, dataset: xr.Dataset):
         super().__init__(message)
@@ -33,13 +33,14 @@ def run_to_the_end(
     writer: RunWriter | None,
     log: Log | None,
 ) -> xr.Dataset:
-    """Do the work, which adds chunks or runs to `finished`; write and return their `result(interrupted=0)`.
+    """Does the work, which adds chunks or runs to `finished`; writes and returns `result(interrupted=0)`.
 
-    Ctrl-C returns the result of what had finished, which `so_far` names. If nothing had, Ctrl-C and errors pass.
+    After Ctrl-C it returns `result(interrupted=1)` and prints `so_far()`, in words. If nothing has finished, Ctrl-C and
+    errors are raised as they are.
 
     Raises:
       SystemExit: SIGTERM arrived, and there is a writer.
-      SimulationError: the work raised an error.
+      SimulationError: the work raised an error after something had finished.
     """
     try:
         with _sigterm_noticed(writer is not None) as stop:
@@ -61,7 +62,7 @@ def run_to_the_end(
 
 
 def _end_if_asked(writer: RunWriter, stop: Callable[[], bool]) -> None:
-    """SIGTERM during the last rounds: nothing is left to do, but the process must not go on to its next run."""
+    """Exits if SIGTERM arrived in the last rounds: this run is done, but the process must not start another one."""
     if processes.any_process(stop()):
         if processes.is_first():
             print(f"SIGTERM: all rounds are done, the result is in {writer.folder}", file=sys.stderr)
@@ -70,10 +71,10 @@ def _end_if_asked(writer: RunWriter, stop: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def _sigterm_noticed(listen: bool) -> Iterator[Callable[[], bool]]:
-    """Yields a function that says whether SIGTERM has arrived; it no longer ends the process. Main thread only.
+    """Yields a function that says whether SIGTERM has arrived. On the main thread, SIGTERM no longer ends the process.
 
     Raises:
-      SystemExit: an error or Ctrl-C arrived after SIGTERM: the process must not go on to its next run.
+      SystemExit: an error or Ctrl-C arrived after SIGTERM: the process must not start another run.
     """
     arrived = threading.Event()
     on_main = threading.current_thread() is threading.main_thread()

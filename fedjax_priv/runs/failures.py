@@ -1,4 +1,4 @@
-"""A warning of runs that learned nothing, since each of their rounds failed."""
+"""A warning that runs learned nothing, since every round failed."""
 
 import warnings
 
@@ -9,11 +9,14 @@ from fedjax_priv.status import describe
 
 
 class EveryRoundFailed(UserWarning):
-    """A run has no round that did not fail; the message says why."""
+    """Every round of a run failed; the message says why."""
 
 
 def warn_if_all_failed(result: xr.Dataset) -> None:
-    """Warn in the name of the caller's caller; rounds that only other points of a sweep have do not count."""
+    """Warns if every round of a run failed; rounds that a run of a sweep did not have do not count.
+
+    The warning shows the line that called `simulate` or `sweep`.
+    """
     ran = result.status.notnull()
     failed = ran.any("round") & ((result.status != 0) | ~ran).all("round")
     if not failed.any():

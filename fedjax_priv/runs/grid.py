@@ -1,4 +1,4 @@
-"""The grid of a sweep: named axes, their points, and one dataset with the axes as dimensions."""
+"""The grid of a sweep: named axes and their points; joins the runs to one dataset with the axes as dimensions."""
 
 import functools
 import itertools
@@ -12,7 +12,7 @@ from fedjax_priv.runs.records import result_dataset
 from fedjax_priv.runs.records.measured_names import beside_axes
 
 Axis = Sequence[Any] | Mapping[str, Any]
-"""Values of an axis; by name if they have no short text, as `{"mean": mean(), "sum": total()}`."""
+"""Values of an axis. If they have no short text, a dict names them: `{"mean": mean(), "sum": total()}`."""
 
 Point = tuple[int, ...]
 """Index into each axis."""
@@ -43,7 +43,8 @@ def checked_grid(axes: Mapping[str, Axis]) -> Grid:
     """Check the axes of a sweep.
 
     Raises:
-      ValueError: no axis, one without values or with a value twice, values that need names, or a name that is taken.
+      ValueError: no axis, an axis without values or with a value twice, values that need names, or an axis whose name
+        results or logs use.
     """
     if not isinstance(axes, Mapping) or not axes:
         got = type(axes).__name__ if axes else "none"
@@ -76,15 +77,15 @@ def _label(name: str, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A scalar of NumPy as Python's own: a factory may ask whether a flag `is True`."""
+    """A NumPy scalar as a Python scalar: a factory may test whether a flag `is True`."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def join(runs: Mapping[Point, xr.Dataset], grid: Grid, attrs: Mapping[str, Any]) -> xr.Dataset:
-    """Datasets of runs, by point, as one whose first dimensions are the axes.
+    """Joins the datasets of runs, by point, to one dataset whose first dimensions are the axes.
 
-    If runs differ in variables, sizes or phases, or are missing, numbers become floats and what is missing is NaN. A
-    variable under the name of an axis becomes `measured_NAME`.
+    If runs differ in variables, sizes or phases, or if runs are missing, numbers become floats and missing values NaN.
+    A variable that has the name of an axis becomes `measured_NAME`.
     """
     shape = tuple(map(len, grid.values))
     points = [np.ravel_multi_index(point, shape) for point in runs]
@@ -114,7 +115,7 @@ def _stack(runs: list[xr.Dataset]) -> xr.Dataset:
 
 
 def _outer(runs: list[xr.Dataset]) -> xr.Dataset:
-    """As `_stack`, for runs that differ. A dimension without labels is aligned from its first place on."""
+    """As `_stack`, for runs that differ. A dimension without labels is aligned at its first entry."""
     bare = {name for run in runs for name in run.sizes if name not in run.coords}
     numbered = [
         run.assign_coords({name: np.arange(size) for name, size in run.sizes.items() if name in bare}) for run in runs

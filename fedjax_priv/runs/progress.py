@@ -10,15 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 
 Update = Callable[..., None]
-"""`update(rounds, *, seconds, metrics, megabytes, failed)`, all of them totals so far."""
+"""`update(rounds, *, seconds, metrics, megabytes, failed)`: totals so far, and the last metrics."""
 
 _SHORTEST = 0.1  # seconds between two drawings
-_FRACTION = 0.005  # of the time that drawing may take
+_FRACTION = 0.005  # of the run's time, which drawing may take
 
 
 @contextlib.contextmanager
 def bar(total: int, *, show: bool = True, console: Console | None = None) -> Iterator[Update]:
-    """Show how far a run of `total` rounds is while the context lasts.
+    """Shows the progress of a run of `total` rounds while the context lasts.
 
     Args:
       total: rounds of the whole run.
@@ -26,9 +26,9 @@ def bar(total: int, *, show: bool = True, console: Console | None = None) -> Ite
       console: where to draw; by default standard error, and nothing is drawn where that is not a terminal.
 
     Yields:
-      A function of the rounds done, the `seconds` they took, the last `metrics` by name, the mean `megabytes` a user
-      sent and received, and the rounds that `failed`. It may be called often: it draws at most every 0.1 s, and only
-      after 200 times what the last drawing took.
+      A function of the rounds done, the `seconds` they took, the last `metrics` by name, the mean `megabytes` that a
+      client sent and received, and the number of `failed` rounds. Call it as often as you like: it draws at most every
+      0.1 s, and spends at most 1/200 of the time on drawing.
     """
     if not show or not (console or sys.stderr.isatty()):
         yield lambda rounds, **totals: None

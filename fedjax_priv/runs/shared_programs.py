@@ -15,13 +15,13 @@ SEED = "seed"
 class AxisKinds(NamedTuple):
     """Names of axes other than "seed"."""
 
-    static: frozenset[str]  # arguments of `make` that change shapes or control flow
+    static: frozenset[str]  # arguments of `make` that may change shapes or control flow
     traced: frozenset[str]  # other arguments of `make`
-    data: frozenset[str]  # the samples depend on them
+    data: frozenset[str]  # axes on which the samples depend
 
 
 class SharedProgram(NamedTuple):
-    """Points whose runs share a program, or several programs if their samples differ in shape."""
+    """Points whose runs share a program; if their samples differ in shape, one program per shape."""
 
     number: int
     static: Mapping[str, Any]  # arguments of `make`
@@ -34,18 +34,18 @@ class SharedProgram(NamedTuple):
 
 
 def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable[str]) -> AxisKinds:
-    """The kind of each axis; one that `data` depends on, and one of integers or names, is static for `make` too.
+    """The kind of each axis. An axis of integers or names is static for `make`, and so is an axis that `data` takes.
 
     Raises:
-      ValueError: `make` is no function, an axis that neither `make` nor `data` takes, a name in `static` that is no
-        axis, or a bad seed, or `make` takes it.
+      ValueError: `make` is not a function, or takes the axis "seed"; neither `make` nor `data` takes an axis; a name in
+        `static` is not an axis; or a seed is out of range.
     """
     of_data = _named_in(data, grid, ()) if callable(data) else frozenset()
     if not callable(make):
         raise ValueError(f"make must be a function of axes that returns a system, got {type(make).__name__}")
     if SEED in grid.names and SEED in inspect.signature(make).parameters:
         raise ValueError(
-            "make must not take 'seed' where it is an axis, which changes the key alone; rename the argument"
+            "make must not take 'seed' if it is an axis: that axis changes only the key; rename the argument"
         )
     of_make = _named_in(make, grid, unless=of_data) - {SEED}
     if unknown := [name for name in grid.names if name not in of_make | of_data | {SEED}]:
@@ -61,7 +61,7 @@ def axis_kinds(grid: Grid, make: Callable[..., Any], data: Any, static: Iterable
 
 
 def points_by_program(grid: Grid, kinds: AxisKinds) -> list[SharedProgram]:
-    """Points by what is static for `make`, then by samples; in order of their first point."""
+    """Groups the points by their static arguments of `make`, then by samples; groups are ordered by first point."""
     at = lambda point, names: tuple(i for i, name in zip(point, grid.names, strict=True) if name in names)
     found: dict[Point, dict[Point, list[Point]]] = {}
     for point in grid.points:
@@ -74,14 +74,14 @@ def points_by_program(grid: Grid, kinds: AxisKinds) -> list[SharedProgram]:
 
 
 def _named_in(function: Callable[..., Any], grid: Grid, unless: Iterable[str]) -> frozenset[str]:
-    """Axes among the arguments of a function; with `**kwargs` it takes all others too, except `unless`."""
+    """The axes that a function takes: named arguments and, if it has `**kwargs`, all other axes except `unless`."""
     parameters = inspect.signature(function).parameters
     takes_any = any(of.kind is of.VAR_KEYWORD for of in parameters.values())
     return frozenset(name for name in grid.names if name in parameters or (takes_any and name not in unless))
 
 
 def _is_numeric(grid: Grid, name: str) -> bool:
-    """Whether the values are real numbers and at least one is a float."""
+    """Whether an axis has only real numbers, at least one of them a float."""
     values = grid.values[grid.names.index(name)]
     real = all(isinstance(value, int | float | np.number) and not isinstance(value, bool) for value in values)
     return real and any(isinstance(value, float | np.floating) for value in values)

@@ -44,26 +44,26 @@ def simulate(
     log: Log | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
-    """Run rounds of an algorithm, as calls of `algorithm.step(key, state, data)` in a loop would.
+    """Runs an algorithm for `rounds` rounds, like a loop over `algorithm.step(key, state, data)`.
 
-    Draws, and secure sums of the same updates, are the same bits as in that loop. XLA may round local training
+    Draws, and secure sums of the same updates, have the same bits as in that loop. XLA may round local training
     differently in another program.
 
     Args:
-      algorithm: what to run.
+      algorithm: the system to run.
       key: root key, a typed scalar key.
       params: initial parameters, float32 leaves. They are copied, not consumed.
       data: samples of every client, NumPy or JAX arrays. They are put on the devices once, spread over
-        `algorithm.mesh` if its size divides the number of clients. With several processes, either what
-        `processes.distribute` returns or the same whole arrays on each. Or a `Pool`, whose samples are fetched round
-        by round.
+        `algorithm.mesh` if its size divides the number of clients. With several processes, give each process either
+        the result of `processes.distribute` or the same whole arrays. Or a `Pool`, whose samples are fetched round by
+        round.
       rounds: how many rounds.
       evaluate: `params -> {name: scalar}`, pure. Jitted, and called before the first round and after each chunk.
       every: rounds of a chunk; if it does not divide `rounds`, the last chunk is shorter.
-      keep: folder to write the run to, from which it can be resumed. SIGTERM then ends the process with exit status
-        143, after the chunk under way and a checkpoint.
-      log: called before the first round, with the first evaluation, and after each chunk, with `{"round", "seconds",
-        "loss", "megabytes", "failed"}` and the metrics; `wandb.log` fits. Of several processes the first one calls it.
+      keep: folder to write the run to; the run can be resumed from it. With `keep`, SIGTERM ends the process with exit
+        status 143 after the current chunk and a checkpoint.
+      log: called after each chunk with `{"round", "seconds", "loss", "megabytes", "failed"}` and the metrics, and also
+        before the first round, then without "loss"; `wandb.log` fits. Of several processes only the first one calls it.
       progress: show a bar on standard error if that is a terminal.
 
     Returns:
@@ -72,17 +72,17 @@ def simulate(
 
       - `loss`, `counted`, `client_id` `[round, client]`, `status` `[round]`, `group_status` `[round, group]`;
       - `up_bytes`, `down_bytes` `[phase, round, client]`, float64;
-      - a variable for each metric, and `seconds` that the rounds so far took, `[evaluation]`;
-      - `params` `[parameter]`, the final ones, ravelled.
+      - a variable per metric, and `seconds`, the time that the rounds so far took, `[evaluation]`;
+      - `params` `[parameter]`, the final parameters, ravelled.
 
       Attributes: the manifest, `compile_seconds`, `rounds_done`, `failed_rounds`, `failed_because`, `caveats` and
-      `interrupted`, 1 if Ctrl-C ended the run early: the dataset then has the chunks that had finished. Ctrl-C before
-      the first evaluation raises `KeyboardInterrupt`. If every round failed, there is a warning that says why.
+      `interrupted`, which is 1 if Ctrl-C ended the run early: the dataset then has the finished chunks. Ctrl-C before
+      the first evaluation raises `KeyboardInterrupt`. If every round failed, a warning says why.
 
     Raises:
       ValueError: an argument is not as above, or the folder holds another run (the difference is named).
-      OSError: the folder is not empty and not to be resumed, in use, or cannot be written.
-      SimulationError: a round, an evaluation or a checkpoint raised; it holds the chunks that had finished.
+      OSError: the folder cannot be written, is in use, or is not empty and `keep.resume` is not set.
+      SimulationError: a round, an evaluation or a checkpoint raised an error; it holds the finished chunks.
       SystemExit: SIGTERM arrived.
     """
     result = simulate_kept(
@@ -107,7 +107,7 @@ def simulate_kept(
     log: Log | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
-    """`simulate`, with the programs of its rounds kept as a whole; what they are about must determine the algorithm."""
+    """`simulate`, which also keeps its compiled programs; `programs.about` must determine the algorithm."""
     _validate.part(Algorithm, "systems.fedavg(local)", algorithm=algorithm)
     _check(key, params, data, rounds, every)
     checks.check_keep(keep)
@@ -174,7 +174,7 @@ def _lower(
 
 
 def _write_facts(writer: RunWriter | None, lowered: Lowered, inputs: Inputs, data: ClientData | Pool) -> None:
-    """What the run depends on. The samples of a pool are not digested: the caller must not change them."""
+    """Records what the run depends on. The samples of a pool are not digested: the caller must not change them."""
     if writer is not None:
         samples = digest(data.count if isinstance(data, Pool) else inputs.data)
         facts = {"data": samples, "params": digest(inputs.params)}
@@ -183,7 +183,7 @@ def _write_facts(writer: RunWriter | None, lowered: Lowered, inputs: Inputs, dat
 
 
 def _collect(run: Iterator[Chunk], finished: list[Chunk], update: progress_bar.Update) -> None:
-    """Collect the chunks of a run, and show how far it is."""
+    """Collects the chunks of a run, and shows its progress."""
     seconds, megabytes, failed = 0.0, 0.0, 0
     for chunk in run:
         result_dataset.add(chunk, finished)

@@ -1,4 +1,4 @@
-"""`sweep`: a run at every point of a grid. Numeric axes and seeds are one `vmap`, other axes a loop over programs."""
+"""`sweep`: a run at every point of a grid. Numeric axes and seeds share a `vmap`; other axes loop over programs."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -41,49 +41,49 @@ def sweep(
     log: Log | None = None,
     progress: bool = True,
 ) -> xr.Dataset:
-    """Run an algorithm at every point of a grid.
+    """Runs an algorithm at every point of a grid.
 
-    The run at a point is `simulate(make(**point), key, params, data, ...)`. An axis "seed" is no argument of `make`:
-    its runs have the key `fold_in(key, seed)`. Runs are computed side by side in waves that fit the memory. A wave
-    draws the same cohorts, dropouts, batches and masks as runs alone, bit for bit, and its secure sums are exact.
-    Floating point may be rounded differently in it, and in what a factory computes of a traced value: by about 1e-6 of
-    a parameter.
+    The run at a point is `simulate(make(**point), key, params, data, ...)`. An axis "seed" is not given to `make`: its
+    runs have the key `fold_in(key, seed)`. Runs are computed side by side, in waves that fit the memory. Cohorts,
+    dropouts, batches and masks have the same bits as in single runs, and secure sums are exact. Rounding may differ,
+    also in what a factory computes from a traced value: by about 1e-6 of a parameter.
 
     Args:
       make: `make(**point) -> Algorithm`. Called for every point with its values, so that they are checked, and inside
-        jit, where the values of a numeric axis are traced float32 scalars: if it branches on one, or computes with it
-        in NumPy, name that axis in `static`.
-      axes: values by name. A numeric axis, of numbers of which at least one is a float, and "seed" go into one
-        program. Any other axis is static, since integers and names change shapes or control flow. Values without a
-        short text, such as parts of an algorithm, come in a dict with a name for each.
+        jit, where the values of a numeric axis are traced float32 scalars. If `make` branches on such a value, or
+        computes with it in NumPy, name that axis in `static`.
+      axes: values by name. All values of a numeric axis (only numbers, at least one of them a float) and of "seed"
+        share a program. Any other axis is static, since integers and names may change shapes or control flow. Values
+        without a short text, such as parts of an algorithm, come in a dict that names them.
       key: root key, a typed scalar key.
-      params: initial parameters, float32 leaves, or a function `key -> params`, as a model's `init`; it is given
+      params: initial parameters, float32 leaves, or a function `key -> params`, such as a model's `init`; it is given
         `named(key of the run, "params")`.
       data: samples of every client, or a function of axes named in its signature; those axes are static.
       rounds: of each run.
-      evaluate: as of `simulate`.
+      evaluate: as in `simulate`.
       every: rounds of a chunk.
       static: numeric axes that change shapes or control flow.
-      at_once: runs in a wave at most; where runs are divided, a multiple of the devices, so at least one on each. If
-        not given, as many as `memory` holds.
-      memory: bytes on each device that a wave may take; half of what is free if not given.
-      over: what is divided among the devices: "runs" (each device has whole runs) or the "clients" of all runs.
-        "auto" divides runs if there are as many as devices, and as many may run at once.
-      keep: folder to write the sweep to, from which it can be resumed, in the middle of a wave as well.
-      log: as of `simulate`, for each run of a wave, with the names of its point.
+      at_once: at most so many runs in a wave, but at least one per device if runs are divided. If not given, as many
+        as `memory` holds.
+      memory: bytes that a wave may take on each device; by default half of the free memory.
+      over: what is divided among the devices: "runs" (each device computes whole runs) or the "clients" of all runs.
+        "auto" divides runs if every device then gets at least one, else clients.
+      keep: folder to write the sweep to; the sweep can be resumed from it, also in the middle of a wave.
+      log: as in `simulate`, for each run of a wave, with the names of its point.
       progress: show a bar on standard error if that is a terminal.
 
     Returns:
-      The dataset of `simulate` with the axes as first dimensions, and `failed_rounds` by point. `seconds` are those of
-      the wave, divided by its runs. If shapes differ between points, what is missing is NaN. Attributes: the manifest,
-      `caveats`, `programs` compiled, `compile_seconds` for all of them, `runs`, `waves`, `runs_done`, and
-      `interrupted`, 1 if Ctrl-C ended the sweep early: points whose wave had not finished are NaN. If every round of a
-      run failed, there is a warning that says why.
+      The dataset of `simulate` with the axes as first dimensions, and `failed_rounds` by point. `seconds` is the time
+      of the wave, divided by its runs. If shapes differ between points, missing values are NaN. Attributes: the
+      manifest, `caveats`, the number of `programs` compiled, `compile_seconds` for all of them, `runs`, `waves`,
+      `runs_done`, and `interrupted`, which is 1 if Ctrl-C ended the sweep early: points of unfinished waves are then
+      NaN. If every round of a run failed, a warning says why.
 
     Raises:
       ValueError: an argument is not as above, or the folder holds another sweep (the difference is named).
-      OSError: the folder is not empty and not to be resumed, in use, or cannot be written.
-      SimulationError: a round, an evaluation or a checkpoint raised after some runs had finished; it holds those.
+      OSError: the folder cannot be written, is in use, or is not empty and `keep.resume` is not set.
+      SimulationError: a round, an evaluation or a checkpoint raised an error after some runs had finished; it holds
+        these runs.
       SystemExit: SIGTERM arrived.
     """
     _check(key, rounds, every)
@@ -138,7 +138,7 @@ def _run_waves(waves: Waves, hooks: Hooks, done: dict[Point, xr.Dataset], show: 
 
 
 def _runs(wave: Wave) -> dict[Point, xr.Dataset]:
-    """Dataset of each run of a finished wave."""
+    """The dataset of each run of a finished wave."""
     runs = {}
     for number, point in enumerate(wave.points):
         run = result_dataset.dataset(wave.chunks, wave.chunks[0], {}, run=number)

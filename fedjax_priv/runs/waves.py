@@ -1,4 +1,4 @@
-"""A sweep in waves: one program computes the runs of a wave side by side, as many as fit the memory."""
+"""A sweep in waves: one program computes the runs of a wave side by side; a wave has as many runs as fit the memory."""
 
 import contextlib
 import functools
@@ -33,7 +33,7 @@ from fedjax_priv.runs.records.run_writer import RunWriter
 from fedjax_priv.runs.shared_programs import SEED, SharedProgram, axis_kinds, points_by_program
 
 FRACTION_OF_FREE_MEMORY = 0.5
-"""That a wave may take by default."""
+"""The fraction of free memory that a wave may take by default."""
 
 Over = Literal["auto", "runs", "clients"]
 
@@ -83,15 +83,15 @@ class Waves:
         }  # fmt: skip
 
     def _num_params(self) -> int:
-        """Counted here and not by a program: a sweep whose waves are all done compiles none."""
+        """Counted here and not by a program: if all waves of a resumed sweep are done, no program is compiled."""
         return sum(leaf.size for leaf in jax.tree.leaves(self._shapes()))
 
     def _shapes(self) -> PyTree:
-        """Parameters of a run, or their shapes."""
+        """The parameters of a run, or their shapes."""
         return jax.eval_shape(self.params, self.key) if _is_init(self.params) else self.params
 
     def _caveats(self) -> list[str]:
-        """Caveats of the algorithms at all points, each once; makes every algorithm, which checks its arguments."""
+        """Caveats of the algorithms at all points, without repetition. Makes every algorithm: this checks arguments."""
         caveats: dict[str, None] = {}
         for shared in self.shared:
             for point in shared.points:
@@ -99,10 +99,10 @@ class Waves:
         return list(caveats)
 
     def check_rounds(self) -> None:
-        """Trace a round of every program but the first, which is traced before anything runs.
+        """Traces a round of every program except the first, which is traced anyway before anything runs.
 
         Raises:
-          ValueError: a point whose arguments do not fit each other, its model or its samples.
+          ValueError: the arguments at a point do not fit each other, the model or the samples.
         """
         own = [(shared, points) for shared in self.shared for points in shared.by_data.values()]
         for shared, points in own[1:]:
@@ -114,7 +114,7 @@ class Waves:
             jax.eval_shape(trace, self.key, self._shapes(), data)
 
     def run(self, hooks: Hooks) -> Iterator[Wave]:
-        """Run wave after wave; waves that the writer's folder holds are read instead."""
+        """Runs wave after wave; reads waves that the writer's folder holds."""
         for number, (points, inputs, compiled) in enumerate(self._plan(hooks.writer)):
             chunks = hooks.writer.finished_chunks(number) if hooks.writer else []
             if len(chunks) <= len(self.lengths):
@@ -127,7 +127,7 @@ class Waves:
             yield Wave(points, chunks)
 
     def check(self, writer: RunWriter) -> None:
-        """Compare all that a finished sweep depended on.
+        """Checks that a finished sweep depended on the same things as this one.
 
         Raises:
           ValueError: it was another sweep; the difference is named.
@@ -136,7 +136,7 @@ class Waves:
             pass
 
     def _plan(self, writer: RunWriter | None) -> Iterator[tuple[Sequence[Point], Inputs, Callable[[], CompiledRuns]]]:
-        """Points, inputs and programs of each wave; they are recorded as facts, or compared with those recorded."""
+        """Points, inputs and programs of each wave; all are recorded as facts, or compared with recorded facts."""
         numbers = itertools.count()
         for shared in self.shared:
             programs = {}
@@ -160,7 +160,7 @@ class Waves:
         self, shared: SharedProgram, points: Sequence[Point], data: ClientData, where: Layout,
         *, writer: RunWriter | None, name: str,
     ) -> tuple[int, Callable[[], CompiledRuns]]:  # fmt: skip
-        """Runs in a wave, as many as fit the memory, and their programs, compiled when they are needed."""
+        """How many runs of a wave fit the memory, and a function that gives their compiled programs."""
         of_size = f"runs at once of program {name}"
         size = writer.facts.get(of_size) if writer else None
         if size is None:
@@ -187,7 +187,7 @@ class Waves:
     def _layout(
         self, shared: SharedProgram, points: Sequence[Point], data: ClientData, writer: RunWriter | None
     ) -> Layout:
-        """Runs over devices if there are enough of them; otherwise the clients of all runs. A resumed sweep goes on."""
+        """Spreads runs over devices if there are enough runs, else clients. A resumed sweep keeps its first choice."""
         devices, most = jax.devices(), min(self.at_once or len(points), len(points))
         by_runs = self.over == "runs" or (self.over == "auto" and 1 < len(devices) <= most)
         if writer:
@@ -200,7 +200,7 @@ class Waves:
         return layout.clients_over_devices(mesh, len(data.count))
 
     def _algorithm(self, shared: SharedProgram, point: Point) -> Algorithm:
-        """The algorithm at a point, made of Python numbers, as `simulate` would be given it.
+        """The algorithm at a point, made with Python numbers, as for `simulate`.
 
         Raises:
           ValueError: `make` returned something else, such as local training.
@@ -213,7 +213,7 @@ class Waves:
     def _fit(
         self, shared: SharedProgram, points: Sequence[Point], data: ClientData, where: Layout
     ) -> tuple[CompiledRuns, Lowered, int]:
-        """Halve the runs in a wave until they fit the memory."""
+        """Halves the number of runs in a wave until the wave fits the memory."""
         devices = len(where.devices) if where.by_runs else 1
         budget = self.memory or FRACTION_OF_FREE_MEMORY * free_bytes(where.devices)
         most = len(max(shared.by_data.values(), key=len))
@@ -244,7 +244,7 @@ class Waves:
         return compiled
 
     def _inputs(self, points: Sequence[Point], size: int, data: ClientData, where: Layout) -> Inputs:
-        """Inputs of a wave of `size` runs; the last point is repeated if there are fewer."""
+        """Inputs of a wave of `size` runs; if there are fewer points, the last one is repeated."""
         points = [*points[:size], *[points[-1]] * (size - len(points))]
         at = [self.grid.at(point) for point in points]
         traced = {name: jnp.asarray([each[name] for each in at], jnp.float32) for name in sorted(self.kinds.traced)}
@@ -263,7 +263,7 @@ class Waves:
 
 
 def _is_init(params: PyTree | Callable[[Key], PyTree]) -> bool:
-    """Whether it is a function to parameters; parameters can be callable, too, as a module of equinox is."""
+    """Whether `params` is a function that makes parameters. Parameters may be callable too: an equinox module is."""
     return callable(params) and not any(hasattr(leaf, "dtype") for leaf in jax.tree.leaves(params))
 
 
@@ -275,7 +275,7 @@ def _even(most: int, size: int, devices: int) -> int:
 
 @contextlib.contextmanager
 def _named(traced: Collection[str]) -> Iterator[None]:
-    """Says which axes JAX's error may be about, and what to do."""
+    """Rewrites JAX's errors about traced values: says which axes they may be about, and what to do."""
     try:
         yield
     except jax.errors.JAXTypeError as error:

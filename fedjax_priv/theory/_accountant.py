@@ -1,7 +1,7 @@
-"""Composition over rounds of mechanisms known by their privacy profiles, delta of real eps (loss distributions).
+"""Composition over rounds of mechanisms that are given by privacy profiles (delta as a function of any real eps).
 
-A mechanism is one profile for each order of its two adjacent inputs; an order that is its own reverse needs one.
-Composing each order by itself and taking the larger figure is what makes composition valid.
+A mechanism has one profile for each order of its two adjacent inputs; if both profiles are the same, it needs one. Each
+order is composed separately, by privacy loss distributions, and the larger figure is valid.
 """
 
 import functools
@@ -16,21 +16,21 @@ Profile = Callable[[Numbers], Result]
 Mechanism = tuple[Profile, ...]
 
 _STEPS = 1000  # of the discrete privacy loss, on each side of 0, at least
-FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step, about as much as eps is too large
+FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step; eps is too large by about as much
 _MOST_STEPS = 2**16
-_TAIL = 1e-15  # mass that composing two losses may count as lost
-_POINTS = 128  # rounds of a run at which eps is computed, at most about
-_CUT = 1e-17  # mass of a round's loss that may lie beyond, counted as lost
+_TAIL = 1e-15  # mass that may count as infinite loss when two losses are composed
+_POINTS = 128  # eps is computed after at most about so many rounds of a run
+_CUT = 1e-17  # mass of a round's loss that may lie beyond the grid; it counts as infinite loss
 _BLOCK = 2**17
 
 
 def symmetric(profile: Profile) -> Mechanism:
-    """The mechanism whose two orders have one profile, given at eps >= 0."""
+    """The mechanism whose two orders have the same profile, which is given at eps >= 0."""
     return (lambda epsilon: gaussian.at_any(epsilon, profile(np.abs(epsilon))),)
 
 
 def averaged(term: Callable[[np.ndarray], np.ndarray], size: int, lost: float) -> Profile:
-    """The sum over the last axis of `term(epsilon[:, None])`, `[:, size]`, and `lost`; in blocks of bounded memory."""
+    """The profile `lost` plus the sum of `term(epsilon[:, None])`, `[:, size]`, over the last axis, in small blocks."""
 
     def profile(epsilon: Numbers) -> Result:
         flat = np.ravel(epsilon)
@@ -42,26 +42,26 @@ def averaged(term: Callable[[np.ndarray], np.ndarray], size: int, lost: float) -
 
 
 def worst(mechanisms: Sequence[Mechanism]) -> Mechanism:
-    """Order by order, the largest delta at each eps: a profile again, which dominates all, also when composed."""
+    """In each order, the largest delta at each eps: a profile that dominates all mechanisms, also when composed."""
     return tuple(_largest(profiles) for profiles in zip(*mechanisms, strict=True))
 
 
 def delta_after(epsilon: Numbers, rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> Result:
-    """What is delta at eps >= 0 after all rounds? Each mechanism happens as often as its count says.
+    """What is delta at eps >= 0 after all rounds? `rounds` has pairs of a mechanism and how often it is used.
 
     Exact for one round. Otherwise an upper bound, tight to a few digits; deltas below about 1e-11 are not resolved. Eps
-    is too large by about `widening`, which costs time, or by what 1,000 steps of the loss are.
+    is too large by about `widening`; a small one costs time, and the loss has at least 1,000 steps anyway.
     """
     return np.max([curve(epsilon) for curve, _ in composed(rounds, widening)], axis=0)[()]
 
 
 def epsilon_after(delta: Numbers, rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> Result:
-    """The inverse of `delta_after`; infinite if a delta is less than what is lost outright."""
+    """The inverse of `delta_after`; infinite if delta is below the mass of infinite loss."""
     return np.max([curve(delta) for _, curve in composed(rounds, widening)], axis=0)[()]
 
 
 def composed(rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> list[tuple[Callable, Callable]]:
-    """For each order, delta of eps and eps of delta."""
+    """For each order, delta as a function of eps and eps as a function of delta."""
     orders = range(len(rounds[0][0]))
     if sum(count for _, count in rounds) == 1:
         profiles = [rounds[0][0][order] for order in orders]
@@ -73,14 +73,14 @@ def composed(rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) 
 
 
 def _reach(profile: Profile) -> float:
-    """The eps beyond which next to no loss lies, but for what is lost outright."""
+    """The eps beyond which nearly no finite loss lies."""
     return max(float(_roots.unbounded_least(profile, profile(_roots.FAR) + _CUT)), 1e-6)
 
 
 def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]], widening: float = np.inf) -> np.ndarray:
-    """Eps after each round, `[T]`, of mechanisms in the order in which they happen; an upper bound as `epsilon_after`.
+    """Upper bounds on eps after each round, `[T]`, of mechanisms in the order in which they are used.
 
-    Of more than 128 rounds some are left out: they have eps of the next one that is not.
+    With more than 128 rounds, eps is computed after some of them; the others have the eps of the next computed one.
     """
     last = float(epsilon_after(delta, _together(rounds), widening))
     step, size = _grid(rounds, _COARSE)
@@ -91,7 +91,7 @@ def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]], wide
 
 
 def _together(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Mechanism, int]]:
-    """Each mechanism once, as often as it happens in all."""
+    """Each mechanism once, with its total count."""
     kinds = {id(mechanism): mechanism for mechanism, _ in rounds}
     often = dict.fromkeys(kinds, 0)
     for mechanism, count in rounds:
@@ -121,7 +121,7 @@ def _power(loss, count: int):
 
 
 def _grid(rounds: Sequence[tuple[Mechanism, int]], widening: float) -> tuple[float, int]:
-    """The step of the discrete loss, and how many lie on each side of 0."""
+    """The step of the discrete loss, and the number of steps on each side of 0."""
     reach = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism)
     fine = np.sqrt(widening / sum(count for _, count in rounds))
     size = int(np.clip(np.ceil(reach / fine), _STEPS, _MOST_STEPS))

@@ -1,4 +1,4 @@
-"""Binomial probabilities that hold far in the tails, without the second that importing `scipy.stats` takes."""
+"""Binomial probabilities, accurate far in the tails, without `scipy.stats`, whose import takes a second."""
 
 import numpy as np
 from scipy.special import betainc, betaln, xlog1py, xlogy
@@ -22,5 +22,5 @@ def at_least(k: Numbers, n: Numbers, p: Numbers) -> Result:
 
 
 def below(k: Numbers, n: Numbers, p: Numbers) -> Result:
-    """P[Bin(n, 1 - p) < k], 1 <= k <= n, where p is the probability of a failure: exact for small ones."""
+    """P[Bin(n, 1 - p) < k], 1 <= k <= n; p is the probability of a failure. Accurate for small p."""
     return betainc(n - k + 1, k, p)

@@ -1,11 +1,11 @@
-"""The exponential integral E_1 where it underflows and a factor e^x makes up for it."""
+"""The exponential integral E_1 times e^x, also where E_1 underflows."""
 
 import numpy as np
 from scipy import special
 
 from fedjax_priv.theory._validate import Numbers, Result
 
-_FAR = 100.0  # e^x still is a number; below, hyperu has fewer digits
+_FAR = 100.0  # e^x does not overflow up to here; below, hyperu has fewer digits
 
 
 def scaled_exp1(x: Numbers) -> Result:

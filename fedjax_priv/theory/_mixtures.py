@@ -8,9 +8,10 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 
 def amplified(epsilon: Numbers, fraction: Numbers) -> Result:
-    """What sampling a fraction q does to eps: log(1 + q (e^eps - 1)), without overflow.
+    """Eps after sampling a fraction q: log(1 + q (e^eps - 1)), without overflow.
 
-    For q above 1 too: with 1/q it is the inverse of that with q, -inf where the logarithm has no value (eps < 0).
+    It is defined for q > 1 too: with 1/q it is the inverse of the function with q, and -inf where the logarithm is
+    undefined (for some eps < 0).
     """
     small, large = np.minimum(epsilon, 1), np.maximum(epsilon, 1)
     with np.errstate(divide="ignore"):
@@ -37,9 +38,9 @@ def mixed_second(x: Numbers, fraction: Numbers, shift: Numbers) -> Result:
 def both_mixed(x: Numbers, fraction: Numbers, first: Numbers, second: Numbers) -> Result:
     """(1-q) N(0, 1) + q N(s, 1) over a [(1-q) N(0, 1) + q N(t, 1)], for x >= 0, s = `first` > 0 and t = `second` < s.
 
-    With L_m(u) the density of N(m, 1) over that of N(0, 1), the divergence is the mass of u above the root of
-    q L_s(u) = (1-q)(a-1) + a q L_t(u), of which the left side grows faster. The root is a quadratic one for
-    w = e^{c u}, if s and t are c and -c, or 2c and c.
+    L_m(u) is the density of N(m, 1) divided by the density of N(0, 1). The divergence is the excess mass above the root
+    u of q L_s(u) = (1-q)(a-1) + a q L_t(u), whose left side grows faster. If (s, t) is (c, -c) or (2c, c), w = e^{c u}
+    is the root of a quadratic equation.
     """
     q, s, t = np.asarray(fraction), np.asarray(first), np.asarray(second)
     if not ((t == -s) | (2 * t == s)).all():

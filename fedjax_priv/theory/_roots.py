@@ -1,4 +1,4 @@
-"""Where a decreasing function comes down to a value."""
+"""Roots of monotone functions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,10 +29,10 @@ def unbounded_least(decreasing: Callable[[Numbers], Result], target: Numbers) ->
 
 
 def least_scale(decreasing: Callable[[float], float], target: float, close: float, start: float = 1.0) -> float:
-    """About the least x > 0 with decreasing(x) <= target: larger by at most the relative `close`, and never smaller.
+    """An upper bound on the least x > 0 with decreasing(x) <= target, too large by at most the fraction `close`.
 
-    Infinite if there is none below `FAR`; never below 1 / `FAR`. Few calls: for functions that take long and fall about
-    as fast as a power of x, from where they are finite on.
+    Infinite if there is none below `FAR`; never below 1 / `FAR`. It makes few calls: use it for slow functions that
+    fall about like a power of x where they are finite.
     """
     from scipy.optimize import brentq
 

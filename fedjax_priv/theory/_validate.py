@@ -1,8 +1,8 @@
-"""One-line errors that name the argument, its allowed values and what was got; arrays are checked element by element.
+"""Checks with one-line errors that name the argument, its allowed values and its value; arrays by element.
 
-Each check takes one keyword, so that the message names the argument, and returns the value as float64:
-`alpha = real("(0, 1]", alpha=alpha)`. `number` and `whole` take no arrays, and return a float and an int. The
-package's other checks import JAX.
+Each check takes one keyword argument, whose name is in the error, and returns the value as float64:
+`alpha = real("(0, 1]", alpha=alpha)`. `number` and `whole` take no arrays, and return a float and an int. These checks
+are separate from the package's other ones, which import JAX.
 """
 
 from typing import Any, Literal, NoReturn, TypeVar
@@ -12,22 +12,22 @@ import numpy as np
 T = TypeVar("T")
 
 Numbers = float | np.number | np.ndarray
-"""What a function takes: a number, or an array that is broadcast against the others."""
+"""An argument: a number, or an array that is broadcast against the others."""
 
 Result = np.float64 | np.ndarray
-"""What it returns: a number, or an array where an argument was one."""
+"""A result: a number, or an array if an argument was an array."""
 
 Change = Literal["zero-out", "replacement"]
-"""What becomes of a client in a neighbouring data set: it sends noise alone, or something else."""
+"""What a client does in the adjacent input: it sends only noise, or another vector."""
 
 
 def fail(name: str, value: Any, allowed: str) -> NoReturn:
-    """Raises the error."""
+    """Raises ValueError for this argument."""
     raise ValueError(f"{name} must be {allowed}, got {' '.join(repr(value).split())}")
 
 
 def integer(at_least: int = 1, **named: Any) -> np.ndarray:
-    """Integers, not below a bound."""
+    """Integers >= `at_least`."""
     ((name, value),) = named.items()
     array = np.asarray(value)
     if array.dtype.kind not in "iu" or (array < at_least).any():
@@ -36,7 +36,7 @@ def integer(at_least: int = 1, **named: Any) -> np.ndarray:
 
 
 def real(interval: str, condition: str = "", **named: Any) -> np.ndarray:
-    """Numbers in an interval such as "(0, 1]" or "[0, inf)"; `condition` says whose it is."""
+    """Numbers in an interval such as "(0, 1]" or "[0, inf)"; `condition` is appended to the error's range."""
     ((name, value),) = named.items()
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or not _within(interval, array):
@@ -45,7 +45,7 @@ def real(interval: str, condition: str = "", **named: Any) -> np.ndarray:
 
 
 def number(interval: str, **named: Any) -> float:
-    """A number in an interval, as in `real`; no array of them."""
+    """One number in an interval, as in `real`; not an array."""
     ((name, value),) = named.items()
     array = real(interval, **named)
     if array.ndim:
@@ -54,7 +54,7 @@ def number(interval: str, **named: Any) -> float:
 
 
 def whole(at_least: int = 1, **named: Any) -> int:
-    """An integer, not below a bound; no array of them."""
+    """One integer >= `at_least`; not an array."""
     ((name, value),) = named.items()
     array = integer(at_least, **named)
     if array.ndim:
@@ -63,7 +63,7 @@ def whole(at_least: int = 1, **named: Any) -> int:
 
 
 def choice(allowed: dict[str, T], **named: Any) -> T:
-    """What a name stands for."""
+    """The value that `allowed` has for a name."""
     ((name, value),) = named.items()
     if not isinstance(value, str) or value not in allowed:
         fail(name, value, f"one of {', '.join(map(repr, allowed))}")
@@ -71,12 +71,12 @@ def choice(allowed: dict[str, T], **named: Any) -> T:
 
 
 def dropout(value: Any) -> np.ndarray:
-    """Theta, where a quantity is defined for more of it than the protocols survive."""
+    """Theta in [0, 1), also above the fraction that the protocols survive."""
     return real("[0, 1)", dropout=value)
 
 
 def adversarial(value: Any) -> np.ndarray:
-    """Gamma."""
+    """Gamma in [0, 0.5)."""
     return real("[0, 0.5)", " (a minority of the users)", adversarial=value)
 
 

@@ -1,4 +1,4 @@
-"""How many Byzantine clients come to a round, where rounds draw uniform cohorts from a population."""
+"""How many Byzantine clients a round has, if rounds draw uniform cohorts from a population."""
 
 import numpy as np
 from scipy import stats
@@ -13,10 +13,10 @@ def probability_of_more(population: int, num_byzantine: int, cohort_size: int, t
     The upper tail of the hypergeometric law: cohorts are drawn without replacement.
 
     Args:
-      population: clients in all, N >= 1.
-      num_byzantine: Byzantine ones of them, F, from 0 to N.
+      population: number of all clients, N >= 1.
+      num_byzantine: number of Byzantine clients, F, from 0 to N.
       cohort_size: clients of a round, m, from 1 to N.
-      tolerated: f >= 0, that the rule was told.
+      tolerated: f >= 0, Byzantine rows that the rule tolerates.
 
     Raises:
       ValueError: an argument is not an integer in its range.
@@ -31,7 +31,7 @@ def probability_of_more(population: int, num_byzantine: int, cohort_size: int, t
 
 
 def tolerated_for(population: int, num_byzantine: int, cohort_size: int, rounds: int, risk: float) -> int:
-    """Which f must a rule be told? The least for which no round has more, but for a probability `risk`.
+    """Which f must a rule tolerate? The least f that some round exceeds with probability at most `risk`.
 
     Args:
       population: N.

@@ -1,7 +1,7 @@
-"""What digital uploads get through a fading channel, and what analog ones get through the same: closed forms.
+"""Closed forms for digital uploads through a fading channel, and for analog uploads through the same channel.
 
-Real baseband: a use of the channel has power P, gain h and noise N0, and `snr = P / N0`. A rate is in bits a use.
-Fading is Rayleigh with mean square gain 1 where nothing else is said.
+Real baseband: a channel use has power P, gain h and noise N0, and `snr = P / N0`. A rate is in bits per use. Unless
+stated otherwise, fading is Rayleigh with mean square gain 1.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 
 def rate(snr: Numbers, gain: Numbers = 1.0) -> Result:
-    """How many bits does a use of the channel carry? Shannon's `log2(1 + h**2 snr) / 2`.
+    """How many bits does a channel use carry? Shannon's `log2(1 + h**2 snr) / 2`.
 
     Args:
       snr: of the sender's power, >= 0.
@@ -28,10 +28,10 @@ def rate(snr: Numbers, gain: Numbers = 1.0) -> Result:
 
 
 def outage(fixed_rate: Numbers, snr: Numbers) -> Result:
-    """How often is a fixed rate too much, where the sender does not know its gain? `1 - exp(-(2**(2 r) - 1) / snr)`.
+    """How often is a fixed rate too high, if the sender does not know its gain? `1 - exp(-(2**(2 r) - 1) / snr)`.
 
     Args:
-      fixed_rate: r >= 0, bits a use.
+      fixed_rate: r >= 0, bits per use.
       snr: mean, > 0.
 
     Examples:
@@ -43,7 +43,10 @@ def outage(fixed_rate: Numbers, snr: Numbers) -> Result:
 
 
 def best_fixed_rate(snr: Numbers) -> Result:
-    """Which fixed rate gets the most through, outages counted? `W(snr) / (2 ln 2)`, W of Lambert.
+    """Which fixed rate maximizes `r (1 - outage)`? `W(snr) / (2 ln 2)`, with Lambert's W.
+
+    Args:
+      snr: mean, > 0.
 
     Examples:
       >>> round(float(best_fixed_rate(10.0)), 6)
@@ -53,7 +56,10 @@ def best_fixed_rate(snr: Numbers) -> Result:
 
 
 def ergodic_rate(snr: Numbers) -> Result:
-    """How many bits a use on average, where the sender knows its gain? `exp(1/snr) E_1(1/snr) / (2 ln 2)`.
+    """How many bits per use on average, if the sender knows its gain? `exp(1/snr) E_1(1/snr) / (2 ln 2)`.
+
+    Args:
+      snr: mean, > 0.
 
     Examples:
       >>> round(float(ergodic_rate(10.0)), 4)
@@ -63,15 +69,15 @@ def ergodic_rate(snr: Numbers) -> Result:
 
 
 def bits_of_a_turn(uses: Numbers, users: Numbers, energy: Numbers, noise: Numbers, gain: Numbers = 1.0) -> Result:
-    """How many bits does each user send, where users share the uses of a round?
+    """How many bits does each user send, if users share the channel uses of a round?
 
-    In turns (TDMA) a user has N / r uses and puts its energy into them: energy `E r / N` a use. In separate bands
-    (OFDMA) all have as many uses at the same power, and send the same.
+    In turns (TDMA) a user has N / r uses and spends its energy in them, `E r / N` per use. In separate bands (OFDMA) a
+    user has as many uses at the same power, and sends as many bits.
 
     Args:
-      uses: N, of the channel in the round, > 0.
+      uses: N > 0, channel uses of the round.
       users: r >= 1.
-      energy: E of a user for the round, >= 0.
+      energy: E >= 0 of a user in the round.
       noise: N0 > 0.
       gain: h of the user.
 
@@ -85,13 +91,14 @@ def bits_of_a_turn(uses: Numbers, users: Numbers, energy: Numbers, noise: Number
 
 
 def digital_distortion(size: Numbers, uses: Numbers, users: Numbers, energy: Numbers, noise: Numbers) -> Result:
-    """How far must the mean of digital uploads be off? At least `2**(-2 b) / r` of the variance of a coordinate.
+    """How large is the error of a mean of digital uploads? At least `2**(-2 b) / r` of the variance of a coordinate.
 
-    b are the bits for a coordinate. For independent white Gaussian updates, coded each for itself, unit gains.
+    b is the number of bits per coordinate. For independent white Gaussian updates that are coded separately, and unit
+    gains.
 
     Args:
       size: d, coordinates of an update, > 0.
-      uses: of the channel, for all users; as of `bits_of_a_turn`, like the others.
+      uses: as in `bits_of_a_turn`, like the other arguments.
       users: r.
       energy: of a user.
       noise: N0.
@@ -105,9 +112,9 @@ def digital_distortion(size: Numbers, uses: Numbers, users: Numbers, energy: Num
 
 
 def analog_distortion(size: Numbers, users: Numbers, energy: Numbers, noise: Numbers) -> Result:
-    """How far is the mean of analog uploads off that add on the air? `d N0 / (r**2 E)` of an update's squared norm.
+    """How large is the error of a mean of analog uploads that add on the air? `d N0 / (r**2 E)` of an update's ||x||^2.
 
-    Each use of the channel carries a coordinate of all users at once, so there are d of them whatever r is.
+    Each channel use carries a coordinate of all users at once, so there are d uses for any r.
 
     Args:
       size: d.

@@ -1,11 +1,11 @@
 """The distributed discrete Gaussian mechanism on integer vectors: Kairouz, Liu and Steinke (ICML 2021).
 
-Each of n clients rounds its vector to integers and adds discrete Gaussian noise of parameter s at each coordinate; what
-is seen is the sum. `skellam` has the same for noise whose sums keep their law. Divergences of both are at
-`skellam.ORDERS`, and `skellam.epsilon` converts them.
+Each of n clients rounds its vector to integers and adds discrete Gaussian noise of parameter s at each coordinate. The
+adversary sees the sum. `skellam` is the same for Skellam noise, whose sums are again Skellam. Divergences of both are
+at `skellam.ORDERS`, and `skellam.epsilon` converts them.
 
-Neighbours: "zero-out", one client sends noise alone; "replacement", its vector is any other. There is no figure for a
-client that is added or removed, since its noise would be too.
+Neighbours: "zero-out": one client sends only noise; "replacement": it sends any other vector. There is no figure for a
+client that is added or removed, since its noise would be added or removed too.
 """
 
 import math
@@ -17,17 +17,17 @@ from fedjax_priv.theory import _validate, skellam
 from fedjax_priv.theory._validate import Change, Numbers, Result
 
 BETA = math.exp(-0.5)
-"""Probability that a draw of the rounding is too long, in the paper's experiments."""
+"""Probability, in the paper's experiments, that a rounded vector is too long and is rounded again."""
 Law = Literal["discrete_gaussian", "skellam"]
 NEIGHBOURS = {"zero-out": 1, "replacement": 2}
-"""By how many norms the sum moves."""
+"""The largest distance of two adjacent sums, in norms of a client's vector."""
 Growth = Literal["linear", "sqrt"]
 GROWTH: dict[str, int] = {"linear": 2, "sqrt": 1}
-"""By which power of n the squared norm of a sum without noise grows."""
+"""The power of n with which the squared norm of a sum without noise grows."""
 
 
 def norm_bound(max_norm: Numbers, num_coordinates: Numbers, failure: Numbers = BETA) -> Result:
-    """How long is a vector of norm c once it is rounded, but for a probability beta? In grid points, as c is.
+    """How long is a vector of norm c after rounding, with probability 1 - beta? In grid points, like c.
 
     D2^2 = min((c + sqrt(d))^2, c^2 + d/4 + sqrt(2 log(1/beta)) (c + sqrt(d)/2)), Proposition 22. Rounding is repeated
     until this holds.
@@ -55,7 +55,7 @@ def tau(scale: float, shares: int) -> float:
 
     Args:
       scale: s, >= 1/2.
-      shares: n.
+      shares: n, the number of discrete Gaussians.
 
     Examples:
       >>> print(f"{tau(1.0, 10):.1e}")
@@ -69,18 +69,18 @@ def tau(scale: float, shares: int) -> float:
 def rdp(
     norm: float, num_coordinates: int, scale: float, shares: int, *, neighbours: Change = "replacement"
 ) -> np.ndarray:
-    """Renyi divergences of a sum, at most, `[skellam.ORDERS.size]`; Proposition 14.
+    """Upper bounds on Renyi divergences of a sum, `[skellam.ORDERS.size]`; Proposition 14.
 
     min(a l2^2/2 + tau d, (a/2)(l2^2 + 2 l1 tau + tau^2 d), (a/2)(l2 + tau sqrt(d))^2), where l2 and l1 are the
-    Euclidean and the L1 distance over sqrt(n) s. Divergences of sums that all see the data add up.
+    Euclidean and the L1 distance of adjacent sums divided by sqrt(n) s. To compose rounds, add their divergences.
 
     Args:
       norm: D2, Euclidean norm of what a client adds before noise, in grid points, >= 0; its L1 norm is then at most
         D2 min(sqrt(d), D2).
       num_coordinates: d, padding included.
       scale: s, of one client's noise, >= 1/2.
-      shares: n, fewest shares of noise in the sum that the adversary does not know; who dropped out or colludes does
-        not count.
+      shares: n, the least number of clients in the sum whose noise the adversary does not know: clients that drop out
+        or collude do not count.
       neighbours: "replacement" or "zero-out".
 
     Examples:
@@ -102,20 +102,20 @@ def rdp(
 
 
 class Sum(NamedTuple):
-    """A modular sum, before its grid is chosen; functions raise ValueError for a field outside its range."""
+    """A modular sum whose grid is not chosen yet; functions raise ValueError for a field outside its range."""
 
     clip: float  # c, largest norm of a client's vector, > 0
     shares: int  # n, clients in the sum
     num_coordinates: int  # d', padding included
     bits: int  # B >= 1, the sum is modulo 2**B
     failure: float = BETA  # beta of `norm_bound`, in (0, 1)
-    deviations: float = 2.0  # k, of a coordinate of the sum, that the ring has room for on each side, > 0
+    deviations: float = 2.0  # k > 0: the ring holds a coordinate of the sum up to +-k standard deviations
     neighbours: Change = "zero-out"
-    growth: Growth = "linear"  # of the norm of the sum without noise: as n, or as sqrt(n), of vectors without a trend
+    growth: Growth = "linear"  # the norm of the sum without noise grows as n, or as sqrt(n) for vectors without a trend
 
 
 class Grid(NamedTuple):
-    """What makes a sum private, in the units of `Sum.clip`."""
+    """Grid and noise of a private sum, in the units of `Sum.clip`."""
 
     step: float  # gamma > 0
     deviation: float  # sigma > 0 of one client's noise, gamma s
@@ -126,7 +126,7 @@ def epsilon(of: Sum, grid: Grid, delta: float, law: Law = "discrete_gaussian") -
 
     Args:
       of: the sum.
-      grid: its grid and noise; infinite eps for discrete Gaussian noise of s below 1/2.
+      grid: its grid and noise; eps is infinite for discrete Gaussian noise with s below 1/2.
       delta: in (0, 1).
       law: "discrete_gaussian" or "skellam".
 
@@ -143,11 +143,11 @@ def epsilon(of: Sum, grid: Grid, delta: float, law: Law = "discrete_gaussian") -
 
 
 def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gaussian") -> Grid:
-    """The finest grid that keeps sums in range, with the least noise that reaches eps on it.
+    """The finest grid that keeps sums in range, with the least noise that reaches eps on this grid.
 
     2^B gamma = 2 k sqrt(c^2 n^2 / d + (gamma^2 / 4 + sigma(gamma)^2) n), where sigma(gamma) is the noise that reaches
-    eps at delta on the grid gamma: two nested searches, each of a decreasing function. With n for n^2 if `of.growth` is
-    "sqrt", so that the grid is finer. eps does not depend on whether sums do grow so; if they grow faster, they wrap.
+    eps at delta on the grid gamma: two nested searches, each of a decreasing function. If `of.growth` is "sqrt", n^2
+    becomes n, and the grid is finer. If sums grow faster than that, they wrap, but eps holds anyway.
 
     Args:
       of: the sum.
@@ -156,7 +156,7 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gauss
       law: "discrete_gaussian" or "skellam".
 
     Raises:
-      ValueError: there is no such grid: `bits` are too few for `shares`, or `epsilon` is too small for the orders of
+      ValueError: there is no such grid: `bits` is too small for `shares`, or `epsilon` is too small for the orders of
         `skellam.ORDERS` at `delta`.
 
     Examples:
@@ -194,10 +194,10 @@ def calibrated(of: Sum, epsilon: float, delta: float, law: Law = "discrete_gauss
 
 
 def mean_squared_error(grid: Grid, shares: int) -> float:
-    """Of the mean, at a coordinate, if nothing wraps: (sigma^2 + gamma^2 / 6) / n.
+    """The mean squared error of a coordinate of the mean, if nothing wraps: (sigma^2 + gamma^2 / 6) / n.
 
-    A coordinate whose place between two grid points is uniform is rounded with variance gamma^2 / 6. Coordinates within
-    one step of 0 have less.
+    Rounding adds variance gamma^2 / 6 if a coordinate's position between two grid points is uniform, and less if the
+    coordinate is within one step of 0.
 
     Args:
       grid: of the sum.
@@ -232,7 +232,7 @@ _FAR, _FINE, _COARSE = 25.0, 20.0, 10.0  # logarithms of scales over norms, and 
 
 
 def _zero(decreasing, low: float, high: float) -> float:
-    """Where a decreasing function crosses 0; `low` if it is below 0 there."""
+    """The root of a decreasing function; `low` if the function is at most 0 there."""
     from scipy.optimize import root_scalar  # slow to import
 
     if decreasing(low) <= 0:

@@ -1,6 +1,6 @@
 """The Gaussian mechanism: its exact privacy profile (Balle and Wang 2018) and the classical formula.
 
-`sensitivity` is relative to the noise: the L2 distance of the two means over the noise's standard deviation, s.
+`sensitivity` is relative to the noise: s, the L2 distance of the two means divided by the noise's standard deviation.
 """
 
 import numpy as np
@@ -10,15 +10,15 @@ from fedjax_priv.theory import _roots, _validate
 from fedjax_priv.theory._validate import Numbers, Result
 
 _NODES, _WEIGHTS = (half / 2 for half in np.polynomial.legendre.leggauss(4))  # Gauss-Legendre on [-1/2, 1/2]
-_NARROW = 0.05  # below, a difference over this width loses digits and an integral does not
+_NARROW = 0.05  # below this width, a difference loses digits and an integral does not
 _FAR = 40.0  # the density underflows before
 
 
 def delta(epsilon: Numbers, sensitivity: Numbers) -> Result:
-    """At which delta is Gaussian noise eps-private? delta(x; s) = Phi(s/2 - x/s) - e^x Phi(-s/2 - x/s) at eps = x.
+    """Which delta does Gaussian noise have at eps = x? delta(x; s) = Phi(s/2 - x/s) - e^x Phi(-s/2 - x/s).
 
-    The hockey-stick divergence of N(s, 1) and N(0, 1) at e^x, to 12 digits, however small it is. 1 for infinite s, and
-    max(0, 1 - e^x) for s = 0.
+    It is the hockey-stick divergence of N(s, 1) and N(0, 1) at e^x, accurate to 12 digits even if it is tiny. It is 1
+    for infinite s, and max(0, 1 - e^x) for s = 0.
 
     Args:
       epsilon: x, any real number, or infinite.
@@ -35,7 +35,7 @@ def delta(epsilon: Numbers, sensitivity: Numbers) -> Result:
 
 
 def epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
-    """How much eps does Gaussian noise guarantee? The smallest with delta(eps; s) <= delta, to machine precision.
+    """Which eps does Gaussian noise guarantee? The smallest eps with delta(eps; s) <= delta, to machine precision.
 
     Args:
       delta: in [0, 1]; eps is infinite at 0, unless s = 0.
@@ -57,7 +57,7 @@ def epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
 
 
 def at_any(epsilon: Numbers, above: Numbers) -> Result:
-    """A mechanism's delta at any real eps, where both orders of its inputs have one profile: from `above`, at |eps|.
+    """Delta at any real eps, from `above` = delta at |eps|, if both orders of the inputs have the same profile.
 
     Examples:
       >>> print(at_any(-1.0, delta(1.0, 0.5)).round(4), delta(-1.0, 0.5).round(4))
@@ -68,7 +68,7 @@ def at_any(epsilon: Numbers, above: Numbers) -> Result:
 
 
 def classical_epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
-    """eps = s sqrt(2 log(1.25/delta)), proved for eps <= 1; computed, it holds up to about 8.4 at delta = 1e-5.
+    """eps = s sqrt(2 log(1.25/delta)), proved for eps <= 1; numerically valid up to about 8.4 at delta = 1e-5.
 
     Args:
       delta: in (0, 1].
@@ -83,7 +83,7 @@ def classical_epsilon(delta: Numbers, sensitivity: Numbers) -> Result:
 
 
 def _delta(x: Numbers, s: Numbers) -> Result:
-    """For x >= 0: phi(u) (M(u) - M(u + s)), u = x/s - s/2, where M is the ratio of Mills."""
+    """Delta at x >= 0: phi(u) (M(u) - M(u + s)), u = x/s - s/2, where M is Mills' ratio."""
     ordinary = (s > 0) & np.isfinite(s)
     s_or_1 = np.where(ordinary, s, 1)
     with np.errstate(over="ignore"):

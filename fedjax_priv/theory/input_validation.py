@@ -1,4 +1,4 @@
-"""What attackers can still do where random projections prove that uploads are short: RiseFL (Zhu et al. 2023)."""
+"""What attackers can do if random projections check the norms of uploads: RiseFL (Zhu et al. 2023)."""
 
 import math
 from typing import Any
@@ -9,15 +9,15 @@ from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
 
 HONEST_REJECTED = 2.0**-128
-"""Probability that RiseFL rejects an honest client, if not given."""
+"""Default probability that RiseFL rejects an honest client."""
 
 
 def acceptance(factor: Numbers, projections: int = 1000, honest_rejected: float = HONEST_REJECTED) -> Result:
-    """How often does RiseFL accept an upload of `factor` times the norm it may have?
+    """How often does RiseFL accept an upload whose norm is `factor` times the allowed norm B?
 
-    It projects on `k = projections` Gaussian vectors and accepts `sum_t <a_t, u>**2 <= gamma B**2`, with gamma the
-    quantile of chi^2_k that an honest client exceeds with probability `honest_rejected`. A vector of norm c B passes
-    with probability `F_{chi^2_k}(gamma / c**2)`.
+    RiseFL projects u on `k = projections` Gaussian vectors and accepts it if `sum_t <a_t, u>**2 <= gamma B**2`. gamma
+    is the quantile of chi^2_k that an honest client of norm B exceeds with probability `honest_rejected`. A vector of
+    norm c B passes with probability `F_{chi^2_k}(gamma / c**2)`.
 
     Args:
       factor: c > 0.
@@ -33,7 +33,7 @@ def acceptance(factor: Numbers, projections: int = 1000, honest_rejected: float 
 
 
 def threshold(projections: int = 1000, honest_rejected: float = HONEST_REJECTED) -> float:
-    """Which gamma does RiseFL compare with?
+    """Which gamma does RiseFL use? Arguments are those of `acceptance`.
 
     Examples:
       >>> round(threshold(), 4)
@@ -45,10 +45,10 @@ def threshold(projections: int = 1000, honest_rejected: float = HONEST_REJECTED)
 
 
 def largest_damage(projections: int = 1000, honest_rejected: float = HONEST_REJECTED) -> float:
-    """By how much can an attacker shift a RiseFL sum in expectation, in units of the norm it may have?
+    """By how much can an attacker shift a RiseFL sum in expectation, in units of the allowed norm?
 
-    The least upper bound over c > 0 of `c acceptance(c)`; 1 under a check that is exact. With one projection it is
-    approached as c grows, `sqrt(2 gamma / pi)`.
+    The supremum over c > 0 of `c acceptance(c)`; an exact check would give 1. With one projection it is
+    `sqrt(2 gamma / pi)`, the limit for large c. Arguments are those of `acceptance`.
 
     Examples:
       >>> round(largest_damage(), 4)

@@ -1,7 +1,7 @@
-"""Integer noise against one integer shift: eps that no proof can go below.
+"""Integer noise and one integer shift: eps that no proof can go below.
 
-The sum of a secure sum is such a shift at every coordinate. How two adjacent inputs shift it is not one vector but any
-of many: each gives a lower bound on eps, and the theorems (`skellam`) hold for all.
+Two adjacent inputs of a secure sum differ by an integer shift at every coordinate. Many shifts are possible. Each of
+them gives a lower bound on eps, whereas the theorems (`skellam`) are upper bounds for all shifts.
 """
 
 import functools
@@ -14,22 +14,22 @@ from scipy.special import ive
 
 from fedjax_priv.theory import _validate
 
-_LOST = 1e-3  # of eps, by rounding losses down
-_STEPS = 1e-5, 1e-4  # of the discrete privacy loss, at least and at most
-_DEVIATIONS = 12.0  # of the noise that are looked at
-_RARE = -100.0  # log of a mass that counts as none
-_SMALL = 600.0  # an eps whose e^-eps is far from underflow
-_BEYOND = 30  # steps of a continued fraction before the first that is used
+_LOST = 1e-3  # eps is too small by at most about this, since losses are rounded down
+_STEPS = 1e-5, 1e-4  # least and largest step of the discrete privacy loss
+_DEVIATIONS = 12.0  # standard deviations of the noise that are considered
+_RARE = -100.0  # log of a mass that counts as 0
+_SMALL = 600.0  # an eps for which e^-eps is far from underflow
+_BEYOND = 30  # steps of a continued fraction before the first one that is used
 
 
 def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds: int = 1) -> float:
-    """A lower bound on eps of Skellam noise, the eps of one shift of the sum; exact to about 3 digits.
+    """A lower bound on eps of Skellam noise: the eps for one shift of the sum, to about 3 digits.
 
     Args:
       delta: in (0, 1).
-      shift: `[d]`, integers, what the second input adds to each coordinate of the sum.
+      shift: `[d]`, integers, the difference of the two sums at each coordinate.
       variance: of the noise at a coordinate, > 0.
-      rounds: in which the sum is shifted so.
+      rounds: number of rounds with this shift.
 
     Examples:
       >>> print(round(skellam_epsilon(1e-5, [1, 1], variance=100.0), 2))
@@ -40,13 +40,13 @@ def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds:
 
 
 def discrete_gaussian_epsilon(delta: float, shift: Sequence[int], sigma: float, rounds: int = 1) -> float:
-    """As `skellam_epsilon`, of noise with probabilities proportional to exp(-k^2 / (2 sigma^2)).
+    """As `skellam_epsilon`, for noise with probabilities proportional to exp(-k^2 / (2 sigma^2)).
 
     Args:
       delta: in (0, 1).
       shift: as in `skellam_epsilon`.
       sigma: the parameter of the noise, > 0; about its standard deviation.
-      rounds: in which the sum is shifted so.
+      rounds: as in `skellam_epsilon`.
 
     Examples:
       >>> print(round(discrete_gaussian_epsilon(1e-5, [1, 1], sigma=10.0), 2))
@@ -57,10 +57,10 @@ def discrete_gaussian_epsilon(delta: float, shift: Sequence[int], sigma: float, 
 
 
 def _log_skellam(last: int, variance: float) -> np.ndarray:
-    """Logarithms of the masses at 0, ..., `last`, where the masses themselves would underflow.
+    """Logarithms of the masses at 0, ..., `last`; the masses themselves may underflow.
 
-    From 0 on by their ratios, I_k / I_{k-1} = 1 / (2 k / v + I_{k+1} / I_k) (DLMF 10.29.1), backwards from one of
-    Amos's bounds (1974) a little further on, whose error shrinks at each step.
+    They are sums of log ratios. The ratios are I_k / I_{k-1} = 1 / (2 k / v + I_{k+1} / I_k) (DLMF 10.29.1), computed
+    backwards from a bound of Amos (1974) a little beyond `last`; each step reduces its error.
     """
     far = last + _BEYOND
     ratio = variance / (far + 0.5 + math.hypot(far + 1.5, variance))
@@ -89,7 +89,7 @@ def _epsilon(
 
 
 def _inverse(losses, delta: float) -> float:
-    """Eps at delta. That of the library weights losses by e^-loss, which underflows; its delta at eps does not."""
+    """Eps at delta. The library's own inverse underflows for large losses, but its delta at a given eps does not."""
     from scipy.optimize import brentq  # slow to import
 
     found = float(losses.get_epsilon_for_delta(delta))
@@ -111,9 +111,9 @@ def _integers(shift: Sequence[int]) -> np.ndarray:
 
 
 def _loss(size: int, variance: float, log_masses: Callable[[int], np.ndarray], count: int, step: float):
-    """An optimistic distribution of the loss, rounded down: its eps is a lower bound.
+    """An optimistic loss distribution, with losses rounded down: its eps is a lower bound.
 
-    Both laws are cut to the same outcomes, since one that only one of them has would count as an infinite loss.
+    Both laws are cut to the same outcomes: an outcome of only one law would count as an infinite loss.
     """
     from dp_accounting.pld import privacy_loss_distribution  # takes a second
 

@@ -1,8 +1,8 @@
-"""What a server can open that tells clients different lists of survivors (the attacks of Bonawitz et al. 2017, sec. 6).
+"""What a server can open by telling clients different lists of survivors (the attacks of Bonawitz et al. 2017, sec. 6).
 
 N users share their keys and seeds with threshold t; c of them collude and give the server all their shares. A client
-opens one share of each user, of its seed if it is on the client's list and else of its key, and refuses lists of fewer
-than t users.
+opens one share for each user: of the user's seed if the user is on the client's list, else of the user's key. A client
+refuses a list of fewer than t users.
 """
 
 import numpy as np
@@ -39,9 +39,9 @@ def smallest_sum(num_clients: int, threshold: int, colluding: int = 0) -> int:
 
 
 def smallest_checked_sum(num_clients: int, threshold: int, colluding: int = 0) -> int:
-    """Over how few honest users can it read a sum, if clients open nothing but for a list that t users signed?
+    """Over how few honest users can the server read a sum, if clients open shares only for a list that t users signed?
 
-    One list of t users with all colluders among them; one user, if two lists can be signed.
+    t - c, with one list of t users that contains all colluders; 1 if two lists can be signed.
 
     Examples:
       >>> smallest_checked_sum(30, 21, colluding=2), smallest_sum(30, 21, colluding=2)
@@ -53,19 +53,20 @@ def smallest_checked_sum(num_clients: int, threshold: int, colluding: int = 0) -
 def expected_successes(
     num_clients: int, cohort_size: int, threshold: int, attempts: int, *, loss: float = 0.0, refuse: bool = True
 ) -> float:
-    """How many rounds succeed on average of so many attempts, if clients refuse to train a model twice?
+    """How many of `attempts` rounds succeed on average, if clients refuse to train the same model twice?
 
-    Of a cohort drawn uniformly without replacement those take part that have not trained the model, and each of them is
-    lost with probability `loss`. An attempt succeeds if `threshold` are left. Then the model changes and nobody refuses
-    the new one; else its clients sit out too. A Markov chain on how many do, exact but for rounding.
+    In each attempt a cohort is drawn uniformly without replacement. Its clients that have not trained this model take
+    part, and each of them is lost with probability `loss`. The attempt succeeds if at least `threshold` clients remain:
+    the model changes, and nobody refuses the new one. Otherwise these clients sit out the next attempts too. A Markov
+    chain on the number of clients that sit out, exact up to rounding.
 
     Args:
-      num_clients: of the population, N.
+      num_clients: N, the population.
       cohort_size: k, drawn in each attempt.
-      threshold: t, clients that must be there at the end.
+      threshold: t, clients that must remain at the end.
       attempts: rounds that the server tries.
-      loss: probability that a client which takes part is not there at the end.
-      refuse: False for clients that refuse nothing.
+      loss: probability that a client which takes part is lost before the end.
+      refuse: False: clients train the same model again.
 
     Raises:
       ValueError: an argument outside its range.
@@ -88,7 +89,7 @@ def expected_successes(
 
 
 def _chain(n: int, cohort: int, threshold: int, here: float, refuse: bool) -> tuple[np.ndarray, np.ndarray]:
-    """From so many clients that sit out to so many, `[n + 1, n + 1]`, and the probability that an attempt succeeds."""
+    """Transition matrix `[n + 1, n + 1]` of the number of clients that sit out, and success probabilities `[n + 1]`."""
     from scipy import stats  # slow to import
 
     taking_part = np.arange(cohort + 1)

@@ -1,4 +1,4 @@
-"""How far unbiased quantizers are off, exactly and at most, and the bits that they take."""
+"""Errors of unbiased quantizers, exactly and as bounds, and the bits of their messages."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 
 def qsgd_error(vector: np.ndarray, levels: int) -> np.float64:
-    """How large is the squared error of QSGD? `(||v||**2 / s**2) sum_i f_i (1 - f_i)`, a mean over its rounding.
+    """What is the mean squared error of QSGD? `(||v||**2 / s**2) sum_i f_i (1 - f_i)`.
 
-    f_i is the fractional part of `s |v_i| / ||v||` (Alistarh et al. 2017, exact in place of their Lemma 3.1).
+    f_i is the fractional part of `s |v_i| / ||v||`. Exact, whereas Lemma 3.1 of Alistarh et al. 2017 is a bound.
 
     Args:
       vector: v, `[d]`.
@@ -23,14 +23,14 @@ def qsgd_error(vector: np.ndarray, levels: int) -> np.float64:
     largest = np.abs(vector).max(initial=0)
     if not largest:
         return np.float64(0)
-    size = np.abs(vector) / largest  # whose squares float64 holds
+    size = np.abs(vector) / largest  # squares neither overflow nor vanish
     norm = np.linalg.norm(size)
     fraction = levels * size / norm % 1
     return np.square(largest * (norm / levels * np.sqrt((fraction * (1 - fraction)).sum())))
 
 
 def qsgd_error_bound(num_params: Numbers, levels: Numbers) -> Result:
-    """How large is it at most? `min(d / s**2, sqrt(d) / s)` of the squared norm (Alistarh et al. 2017, Lemma 3.1).
+    """How large is `qsgd_error` at most? `min(d / s**2, sqrt(d) / s)` times ||v||^2 (Alistarh et al. 2017, Lemma 3.1).
 
     Args:
       num_params: d.
@@ -45,7 +45,7 @@ def qsgd_error_bound(num_params: Numbers, levels: Numbers) -> Result:
 
 
 def qsgd_bits(num_params: Numbers, levels: Numbers) -> Result:
-    """How many bits does a message have at fixed length? `32 + d (1 + ceil(log2(s + 1)))`.
+    """How many bits does a QSGD message have in a fixed-length code? `32 + d (1 + ceil(log2(s + 1)))`.
 
     Args:
       num_params: d.
@@ -60,10 +60,10 @@ def qsgd_bits(num_params: Numbers, levels: Numbers) -> Result:
 
 
 def uniform_error(vector: np.ndarray, bits: int, limit: float) -> np.float64:
-    """How large is the squared error of 2**b even levels on [-A, A]? `Delta**2 sum_i f_i (1 - f_i)`, and the clipping.
+    """What is the mean squared error with 2**b even levels on [-A, A]? `Delta**2 sum_i f_i (1 - f_i)`, plus clipping.
 
-    `Delta = 2 A / (2**b - 1)`, and f_i the fractional part of `(v_i + A) / Delta`; at most `d Delta**2 / 4` where
-    nothing is clipped.
+    `Delta = 2 A / (2**b - 1)`, and f_i is the fractional part of `(v_i + A) / Delta` after clipping. At most
+    `d Delta**2 / 4` if nothing is clipped. Clipping adds the squared distance to the clipped vector.
 
     Args:
       vector: v, `[d]`.

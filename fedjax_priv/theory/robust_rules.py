@@ -2,7 +2,7 @@
 
 A rule F of n rows is (f, kappa)-robust if for all rows and every set S of n - f of them
 `||F(x) - mean_S||^2 <= kappa / (n - f) sum_S ||x_i - mean_S||^2`. All functions take f < n/2 and broadcast over arrays.
-Figures that are not exact are upper bounds; the least of any rule is `least_kappa`.
+Values are upper bounds unless stated to be exact; no rule has a smaller kappa than `least_kappa`.
 """
 
 from typing import Literal
@@ -32,10 +32,10 @@ def least_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
 
 
 def trimmed_mean_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """Exact, in any dimension, and the least of all rules; arguments and errors are those of `least_kappa`.
+    """`f / (n - 2f)`, exact in any dimension: no rule is better. Arguments and errors are those of `least_kappa`.
 
-    Byzantine values beyond all others are the worst, and leave a fixed combination c of honest order statistics minus
-    their mean. kappa is (n - f) times the squared norm of the projection of c on increasing sequences.
+    The worst Byzantine values are beyond all others. Then the error is a fixed linear combination c of honest order
+    statistics. kappa is (n - f) times the squared norm of the projection of c on increasing sequences.
 
     Examples:
       >>> print(trimmed_mean_kappa(10, 2).round(3))
@@ -45,10 +45,10 @@ def trimmed_mean_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
 
 
 def coordinate_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """Exact, in any dimension: `(n - 1) / (n + 1 - 2f)` for odd n and `(n - 2) / (n + 2 - 2f)` for even n.
+    """`(n - 1) / (n + 1 - 2f)` for odd n and `(n - 2) / (n + 2 - 2f)` for even n, exact in any dimension.
 
-    The median of an even number is the mean of the two in the middle. Arguments and errors are those of `least_kappa`;
-    the proof is that of `trimmed_mean_kappa`.
+    The median of an even number of values is the mean of the two in the middle. Arguments and errors are those of
+    `least_kappa`; the proof is that of `trimmed_mean_kappa`.
 
     Examples:
       >>> print(coordinate_median_kappa(10, 2))
@@ -74,11 +74,12 @@ def geometric_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
 def krum_kappa(
     num_rows: Numbers, num_byzantine: Numbers, neighbours: Literal["blanchard", "byzfl"] = "blanchard"
 ) -> Result:
-    """An upper bound for scores over the M - f - 1 nearest others (`"byzfl"`) or the M - f - 2 of the original.
+    """An upper bound for Krum with n - f - 1 nearest neighbours ("byzfl") or the original n - f - 2 ("blanchard").
 
-    With M - f - 1 it is `6 (n - f) / (n - 2f)` (Allouah et al. 2023). Of one neighbour fewer at least n - 2f - 1 are
-    honest, and the same proof gives `(6 - 4 / (n - f - 1)) (n - f) / (n - 2f - 1)`. That is infinite for n = 2f + 1:
-    the f - 1 nearest others of a Byzantine row are then the other Byzantine rows, and all score 0 wherever they are.
+    With n - f - 1 it is `6 (n - f) / (n - 2f)` (Allouah et al. 2023). Of n - f - 2 neighbours, at least n - 2f - 1 are
+    honest, and the same proof gives `(6 - 4 / (n - f - 1)) (n - f) / (n - 2f - 1)`. This is infinite for n = 2f + 1:
+    the f - 1 nearest neighbours of a Byzantine row are then the other Byzantine rows, so if they are all equal, they
+    score 0 wherever they are.
 
     Args:
       num_rows: n.
@@ -101,8 +102,9 @@ def krum_kappa(
 def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
     """`8 f / (n - f) (kappa + 1)`, an upper bound for a rule after nearest-neighbour mixing.
 
-    A mixed row is off the honest mean by at most `4 f / (n - f)^2` times the squared distances between honest rows and
-    the row it comes from, `8 f / (n - f)` times the honest variance on average (Allouah et al. 2023 have the idea).
+    The squared distance of a mixed row to the honest mean is at most `4 f / (n - f)^2` times the sum of squared
+    distances between honest rows and the row that was mixed: on average `8 f / (n - f)` times the honest variance
+    (Allouah et al. 2023 have the idea).
 
     Args:
       kappa: of the rule alone, at least 0.

@@ -1,9 +1,9 @@
-"""SecAgg+ (Bell et al., CCS 2020): how probably a random graph of k neighbours fails.
+"""SecAgg+ (Bell et al., CCS 2020): the probability that a random graph of k neighbours fails.
 
-N users stand on a circle in random order; each masks with, and shares its secrets among, the k/2 nearest on either side
-(a Harary graph) and keeps a share: k + 1 holders, t shares reconstruct. A round fails if a user's secret cannot be
-reconstructed (its correctness), or, in its secrecy, if the colluding holders of a user can open its secrets by
-themselves or the graph of the honest survivors falls apart, so that more than their total can be read.
+N users stand on a circle in random order. Each masks with the k/2 nearest users on either side (a Harary graph), shares
+its secrets among them and keeps a share: of k + 1 shares, t reconstruct. A round fails if a user's secret cannot be
+reconstructed (correctness). It also fails if the colluding holders can open a user's secrets by themselves, or if the
+graph of the honest survivors falls apart, so that more than their total can be read (secrecy).
 
 The server is honest but curious, and pools its view with round(gamma N) users. Every user is lost with probability
 theta, independently.
@@ -19,7 +19,7 @@ from fedjax_priv.theory import _binomial, _validate
 from fedjax_priv.theory._binomial import log_choose
 
 MOST_BREAKS = 10
-"""Expected breaks of the circle up to which the alternating sum of `disconnected_probability` keeps its digits."""
+"""Up to so many expected breaks of the circle, the alternating sum of `disconnected_probability` keeps its digits."""
 
 
 class Graph(NamedTuple):
@@ -33,7 +33,7 @@ class Graph(NamedTuple):
 
 
 def graph_failure_probability(graph: Graph) -> float:
-    """How probably does a round's graph fail? At most with the sum of the three probabilities below.
+    """How probable is it that a round's graph fails? At most the sum of the three probabilities below.
 
     Examples:
       >>> graph = Graph(num_clients=1000, neighbours=60, threshold=31, dropout=0.1, adversarial=0.1)
@@ -44,7 +44,7 @@ def graph_failure_probability(graph: Graph) -> float:
 
 
 def unrecoverable_probability(graph: Graph) -> float:
-    """Union bound, over all users, on the probability that some secret is out of reach.
+    """Union bound, over all users, on the probability that some secret cannot be reconstructed.
 
     Examples:
       >>> graph = Graph(num_clients=1000, neighbours=60, threshold=31, dropout=0.1, adversarial=0.1)
@@ -57,7 +57,7 @@ def unrecoverable_probability(graph: Graph) -> float:
 def user_unrecoverable_probability(graph: Graph) -> float:
     """P[Bin(k + 1, 1 - theta) < t], exact: fewer than t of a user's holders are there to open its shares.
 
-    Here a holder that has uploaded and left since counts as lost too.
+    A holder that leaves after its upload counts as lost too.
 
     Examples:
       >>> graph = Graph(num_clients=1000, neighbours=60, threshold=31, dropout=0.1, adversarial=0.1)
@@ -98,9 +98,10 @@ def user_exposed_probability(graph: Graph) -> float:
 def disconnected_probability(graph: Graph) -> float:
     """Probability that the honest survivors' graph is not connected, exact.
 
-    It falls apart where two or more survivors are each followed on the circle by k/2 or more that are lost or collude.
-    With S_j the expected number of sets of j such breaks, P[two or more] = sum_{j >= 2} (-1)^j (j-1) S_j. Where more
-    than 10 breaks are expected the terms cancel too far, and 1 is returned; the probability is above 0.999 there.
+    The graph falls apart if there are two or more breaks: survivors that are followed on the circle by k/2 or more
+    users that are lost or collude. With S_j the expected number of sets of j breaks, P[two or more] =
+    sum_{j >= 2} (-1)^j (j-1) S_j. If more than 10 breaks are expected, the terms cancel too much, and 1 is returned;
+    the probability is then above 0.999.
 
     Examples:
       >>> graph = Graph(num_clients=1000, neighbours=60, threshold=31, dropout=0.1, adversarial=0.1)
@@ -123,7 +124,7 @@ def disconnected_probability(graph: Graph) -> float:
 
 
 def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, failure: float = 2**-40) -> int:
-    """How many neighbours are enough? The smallest even k whose graph fails less probably than `failure`, t = k/2 + 1.
+    """How many neighbours are enough? The least even k with t = k/2 + 1 and a failure probability below `failure`.
 
     Args:
       num_clients: N.
@@ -152,9 +153,9 @@ def smallest_neighbours(num_clients: int, dropout: float, adversarial: float, fa
 
 
 def _log_breaks(j: int, n: int, run: int, theta: float, colluders: int) -> float:
-    """log S_j: places of j disjoint blocks of a survivor and `run` removed, times the probability of given ones.
+    """log S_j: the ways to place j disjoint blocks, each a survivor and `run` removed users, times their probability.
 
-    Of their j run removed places c are colluders', the others' users are lost.
+    Of the j * run removed users, c collude and the others are lost.
     """
     removed, rest = j * run, n - j * (run + 1)
     places = math.log(n / j) + log_choose(n - removed - 1, j - 1)

@@ -10,15 +10,15 @@ ORDERS = np.array([*range(2, 65), *range(72, 257, 8), 512, 1024])
 
 
 def rdp(distance: Numbers, num_coordinates: Numbers, variance: Numbers) -> np.ndarray:
-    """Renyi divergences of Sk(v)^d from itself shifted by an integer vector, at most, `[..., ORDERS]`.
+    """Upper bounds on the Renyi divergence of Sk(v)^d and its shift by an integer vector, `[..., ORDERS]`.
 
-    alpha D2^2 / (2v) + min(((2 alpha - 1) D2^2 + 6 D1) / (4 v^2), 3 D1 / (2v)), Corollary 3.6, where of the shift D2 is
-    the Euclidean norm and D1 = min(sqrt(d) D2, D2^2), its largest L1 norm. The first term is the Gaussian mechanism's.
-    Divergences of mechanisms that all see the data add up.
+    alpha D2^2 / (2v) + min(((2 alpha - 1) D2^2 + 6 D1) / (4 v^2), 3 D1 / (2v)), Corollary 3.6. D2 is the Euclidean norm
+    of the shift and D1 = min(sqrt(d) D2, D2^2) bounds its L1 norm. The first term is the divergence of the Gaussian
+    mechanism. To compose mechanisms, add their divergences.
 
     Args:
-      distance: D2, of what two adjacent inputs make the sum, in grid points, >= 0. With vectors of norm at most B,
-        2B where one is replaced by any other, B where it is replaced by zeros.
+      distance: D2, the distance of two adjacent sums in grid points, >= 0. For vectors of norm at most B it is 2B if
+        one vector is replaced by any other, and B if it is replaced by zeros.
       num_coordinates: d.
       variance: v, of all noise in the sum that the adversary does not know, in squared grid points, > 0.
 
@@ -35,10 +35,10 @@ def rdp(distance: Numbers, num_coordinates: Numbers, variance: Numbers) -> np.nd
 
 
 def epsilon(rdp: np.ndarray, delta: float) -> float:
-    """The least eps that divergences `[ORDERS]` give at delta in (0, 1), by the conversion of dp-accounting.
+    """The least eps at `delta` in (0, 1) that Renyi divergences `[ORDERS]` imply, by the conversion of dp-accounting.
 
     Raises:
-      ValueError: divergences are of another shape.
+      ValueError: `rdp` has another shape.
 
     Examples:
       >>> print(round(epsilon(rdp(distance=10.0, num_coordinates=100, variance=1e4), 1e-5), 3))
@@ -53,7 +53,7 @@ def epsilon(rdp: np.ndarray, delta: float) -> float:
 def variance_for_epsilon(
     epsilon: float, delta: float, *, distance: float, num_coordinates: int, rounds: int = 1
 ) -> float:
-    """How much noise is enough? The variance v in each round's sum with which `rounds` are (eps, delta)-private.
+    """How much noise is enough? The variance v in each round's sum that makes `rounds` rounds (eps, delta)-private.
 
     Args:
       epsilon: to be reached, > 0.

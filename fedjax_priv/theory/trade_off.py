@@ -1,7 +1,7 @@
-"""Trade-off curves (Dong, Roth and Su 2022): the least misses of any test that tells two inputs apart.
+"""Trade-off curves (Dong, Roth and Su 2022): the least miss rate of any test between two inputs.
 
-A test sees an output and says whether it came from the second input, Q, and not from the first, P. With alarms a, the
-chance that it says so under P, f(a) is the least chance of a miss, that it does not say so under Q.
+A test sees an output and decides between the first input, with law P, and the second one, with law Q. Its false alarm
+rate a is the probability under P that it decides for Q. f(a) is the least probability under Q that it decides for P.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _NEXT_TO_NOTHING = 1e-12
 
 
 def gaussian(alarms: Numbers, mu: Numbers) -> Result:
-    """Of N(0, 1) and N(mu, 1): f(a) = Phi(Phi^-1(1-a) - mu). A mechanism with this curve is mu-GDP.
+    """The curve of N(0, 1) and N(mu, 1): f(a) = Phi(Phi^-1(1-a) - mu). A mechanism with this curve is mu-GDP.
 
     Args:
       alarms: a, in [0, 1].
@@ -38,8 +38,8 @@ def from_profiles(alarms: Numbers, first: Callable[[Numbers], Result], second: C
 
     Args:
       alarms: a, in [0, 1].
-      first: delta of eps >= 0 in the order P, Q: H(P||Q) at e^eps.
-      second: in the order Q, P.
+      first: delta as a function of eps >= 0 in the order P, Q: H(P||Q) at e^eps.
+      second: the same in the order Q, P.
 
     Examples:
       >>> from fedjax_priv.theory import gaussian as mechanism
@@ -61,6 +61,6 @@ def from_profiles(alarms: Numbers, first: Callable[[Numbers], Result], second: C
 
 
 def _reach(profile: Callable[[Numbers], Result]) -> float:
-    """Eps beyond which delta hardly falls."""
+    """The eps beyond which delta hardly falls."""
     floor = float(profile(np.float64(_roots.FAR)))
     return float(_roots.unbounded_least(lambda eps: np.asarray(profile(eps)), floor + _NEXT_TO_NOTHING))

@@ -1,9 +1,9 @@
-"""Votes on signs: how often the majority of one-bit uploads is wrong, over the air or not. Exact, and closed forms.
+"""Votes on signs: how often the majority of one-bit uploads is wrong, over the air or not. Exact values and bounds.
 
-Real baseband, as in `digital_links`: a use of the channel has noise N0, and r voters that are aligned add up to
-`c (sum of signs) + N(0, N0)`. A complex use is two real ones, so its noise has variance 2 N0. One-bit over-the-air
-aggregation is of Zhu, Du, Gunduz and Huang 2021 (arXiv 2001.05713), the majority vote of Bernstein et al. 2018 (arXiv
-1802.04434), the vote by two tones of Sahin, Everette and Hoque 2021.
+Real baseband, as in `digital_links`: a channel use has noise N0, and r aligned voters are received as
+`c (sum of signs) + N(0, N0)`. A complex use is two real uses, so its noise has variance 2 N0. Sources: one-bit
+over-the-air aggregation by Zhu, Du, Gunduz and Huang 2021 (arXiv 2001.05713), majority vote by Bernstein et al. 2018
+(arXiv 1802.04434), vote by two tones by Sahin, Everette and Hoque 2021.
 """
 
 import numpy as np
@@ -17,14 +17,14 @@ from fedjax_priv.theory.wireless import truncated_inversion, truncation_level
 def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float = 1.0, against: int = 0) -> Result:
     """How often is the majority of one coordinate wrong? `sum_j P[j are wrong] Q(c (r - 2 j - f) / sqrt(N0))`.
 
-    The sum is over the law of the number j of the r voters that are wrong. A tie is wrong half the time.
+    j is the number of the r voters that are wrong. A tie is wrong half the time.
 
     Args:
       voters: r >= 0.
       wrong: q, probability in [0, 1] that a voter is wrong: one for all, or `[r]`. Voters are independent.
-      level: c > 0, the amplitude at which each is received; infinite: no noise.
+      level: c > 0, the amplitude at which each vote is received; infinite: no noise.
       noise: N0 > 0, variance of the receiver's noise.
-      against: f >= 0, further voters that are always wrong, such as Byzantine ones.
+      against: f >= 0, the number of further voters that are always wrong, such as Byzantine ones.
 
     Examples:
       >>> print(vote_error(10, 0.3, level=1.0).round(6), vote_error(16, 0.3, level=1.0, against=4).round(6))
@@ -37,7 +37,7 @@ def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float 
 
 
 def _number_wrong(voters: int, wrong: Numbers) -> np.ndarray:
-    """`[r + 1]`, the law of how many voters are wrong."""
+    """`[r + 1]`, the law of the number of wrong voters."""
     voters = _validate.whole(0, voters=voters)
     wrong = _validate.real("[0, 1]", wrong=wrong)
     if wrong.ndim and wrong.shape != (voters,):
@@ -49,7 +49,7 @@ def _number_wrong(voters: int, wrong: Numbers) -> np.ndarray:
 
 
 def _lost(margin: np.ndarray, level: float, noise: float) -> np.ndarray:
-    """How often a sum of these signs, those in favour counted as +, is received as negative."""
+    """How often a sum of signs with these margins, right votes minus wrong ones, is received as negative."""
     amplitude, variance = _validate.real("(0, inf]", level=level), _validate.real("(0, inf)", noise=noise)
     if np.isinf(amplitude):
         return (1 - np.sign(margin)) / 2
@@ -77,15 +77,16 @@ def vote_error_bound(voters: Numbers, wrong: Numbers, level: Numbers, noise: Num
 
 
 def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: float, noise: float = 1.0) -> Result:
-    """How often is the majority wrong if users invert Rayleigh gains, and weak ones are silent?
+    """How often is the majority wrong, if users invert Rayleigh gains and users with weak gains are silent?
 
-    `vote_error` over the law of the number of senders, Binomial(K, exp(-g)), at `wireless.truncation_level`.
+    The mean of `vote_error` over the number of senders, Binomial(K, exp(-g)), at the level
+    `wireless.truncation_level`.
 
     Args:
       users: K >= 1.
       wrong: q in [0, 1].
       threshold: g > 0.
-      energy: P > 0, of a use of the channel.
+      energy: P > 0, per channel use.
       noise: N0 > 0.
 
     Examples:
@@ -102,10 +103,10 @@ def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: floa
 
 
 def two_tone_error(right: Numbers, wrong: Numbers, energy: Numbers, noise: Numbers = 1.0) -> Result:
-    """How often does the wrong one of two tones have more energy? `(n_- E + N) / ((n_+ + n_-) E + 2 N)`.
+    """How often does the wrong tone have more energy than the right one? `(n_- E + N) / ((n_+ + n_-) E + 2 N)`.
 
-    Each user puts its energy on the tone of its sign, with a Rayleigh gain and a phase that nobody knows. So the two
-    energies are exponential, and more energy E does not make the error vanish.
+    Each user sends its energy on the tone of its sign, with a Rayleigh gain and an unknown phase. So the energies of
+    the two tones are exponential, and the error does not vanish for large E.
 
     Args:
       right: n_+ >= 0, users on the right tone.
@@ -125,9 +126,9 @@ def two_tone_error(right: Numbers, wrong: Numbers, energy: Numbers, noise: Numbe
 
 
 def vote_sensitivity(num_params: Numbers, level: Numbers, noise: Numbers = 1.0) -> Result:
-    """How far apart can a user move what is received, over the noise? `s = 2 c sqrt(d / N0)`, if all its signs turn.
+    """How far can a user move the received sum, relative to the noise? `s = 2 c sqrt(d / N0)`, if all its signs flip.
 
-    A sign has no clip, so s is large at levels of use. The input of `gaussian.epsilon`, of one round.
+    Signs cannot be clipped, so s is large at useful levels. s is the `sensitivity` of `gaussian.epsilon` for one round.
 
     Args:
       num_params: d.

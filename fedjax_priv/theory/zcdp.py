@@ -1,4 +1,4 @@
-"""Zero-concentrated differential privacy (Bun and Steinke 2016): Renyi divergences of order alpha <= alpha rho."""
+"""Zero-concentrated differential privacy (Bun and Steinke 2016): Renyi divergences of order alpha are <= alpha rho."""
 
 from typing import Literal
 
@@ -30,7 +30,7 @@ def epsilon(rho: Numbers, delta: Numbers, conversion: Literal["paper", "tight"] 
 
     "paper" is rho + 2 sqrt(rho log(1/delta)) (Lemma 3 of CDP-FL). "tight" is never larger:
     min over alpha > 1 of alpha rho + [log(1/delta) + (alpha-1) log(1-1/alpha) - log alpha] / (alpha-1)
-    (Canonne, Kamath and Steinke 2020), or 0. Neither is exact for a Gaussian mechanism, `gaussian.epsilon` is.
+    (Canonne, Kamath and Steinke 2020), or 0. For a Gaussian mechanism neither is exact, but `gaussian.epsilon` is.
 
     Args:
       rho: >= 0.
@@ -61,11 +61,11 @@ def rho(epsilon: Numbers, delta: Numbers) -> Result:
 
 
 def composition(rho: np.ndarray, axis: int = -1) -> Result:
-    """The rho of mechanisms that all see the data, each perhaps with the outputs before it: the sum (Lemma 2).
+    """The rho of mechanisms that all see the same data, also if each sees earlier outputs: the sum (Lemma 2).
 
     Args:
       rho: of each mechanism, >= 0.
-      axis: lists the mechanisms.
+      axis: the axis of mechanisms.
 
     Examples:
       >>> print(composition(np.full(10, 0.25)))
@@ -75,7 +75,7 @@ def composition(rho: np.ndarray, axis: int = -1) -> Result:
 
 
 def parallel_composition(rho: np.ndarray, axis: int = -1) -> Result:
-    """The rho of mechanisms that each see one part of a partition of the data: the largest (Lemma 4).
+    """The rho of mechanisms that each see another part of a partition of the data: the largest rho (Lemma 4).
 
     Arguments and errors are those of `composition`.
 
@@ -87,7 +87,7 @@ def parallel_composition(rho: np.ndarray, axis: int = -1) -> Result:
 
 
 def _tight(rho: Numbers, log_inverse: Numbers) -> Result:
-    """With a = alpha - 1 the derivative vanishes only where rho a^2 + log(1+a) = log(1/delta)."""
+    """With a = alpha - 1, the derivative is 0 only at rho a^2 + log(1+a) = log(1/delta); Newton's method finds a."""
     root = np.sqrt(np.maximum(rho, 1e-300))
     log_order = np.minimum(log_inverse, np.log1p(np.sqrt(log_inverse) / root))
     for _ in range(_NEWTON_STEPS):  # convex in log(1+a): Newton's steps from above stay above

@@ -342,8 +342,8 @@ test_bad_arguments = refused(
     (lambda: one_run(np.zeros(9), np.zeros(9), guesses=2), "included must be a bool array"),
     (lambda: one_run(np.zeros(9), np.zeros(9, bool), guesses=3), "guesses must be an even number up to 9, got 3"),
     *((lambda case=case: one_run_p_value(*case[:5]), case[5]) for case in (
-        (11, 10, 20, 1.0, 0.0, "right, guesses and canaries must not fall, got 11, 10, 20"),
-        (5, 10, 9, 1.0, 0.0, "right, guesses and canaries must not fall, got 5, 10, 9"),
+        (11, 10, 20, 1.0, 0.0, "right <= guesses <= canaries must hold, got 11, 10, 20"),
+        (5, 10, 9, 1.0, 0.0, "right <= guesses <= canaries must hold, got 5, 10, 9"),
         (-1, 10, 20, 1.0, 0.0, "right must be an integer >= 0, got -1"),
         (5, 10, 20, float("nan"), 0.0, "epsilon must be a finite number >= 0, got nan"),
         (5, 10, 20, 1.0, -1.0, r"delta must be a number in \[0, 1\], got -1.0"),

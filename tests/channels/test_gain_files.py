@@ -50,7 +50,7 @@ def test_the_example_is_what_its_script_makes():
         (np.where(TABLE == 2, 0, TABLE), {}, r"finite gains other than 0 in float32, got 0j at \[1, 1\]"),
         (TABLE, {"rounds": 3}, "path must have gains of 3 rounds, got 2"),
         (TABLE, {"rounds": 0}, "rounds must be an integer >= 1, got 0"),
-        (TABLE, {"antenna": 0}, r"antenna must be None where there is one, got shape \(2, 3\)"),
+        (TABLE, {"antenna": 0}, r"antenna must be None if path has no axis of antennas, got shape \(2, 3\)"),
         (TABLE[:, :, None], {}, "antenna must be an integer from 0 to 0, got None"),
         (TABLE[:, :, None], {"antenna": 1}, "antenna must be an integer from 0 to 0, got 1"),
         (np.array([["a"]]), {}, "path must have real or complex gains, got <U1"),

@@ -313,7 +313,7 @@ def test_without_facts_nothing_says_which_run_it_is(half, finished):
         run(keep=Keep(half, resume=True))
     (half / "facts.json").unlink()
     before = sorted(path for path in half.rglob("*") if path.name != "lock")
-    with pytest.raises(ValueError, match=r"facts\.json is missing: nothing says of which run"):
+    with pytest.raises(ValueError, match=r"facts\.json is missing: nothing says which run the"):
         run(targets(N, D, seed=1), keep=Keep(half, resume=True))
     assert sorted(path for path in half.rglob("*") if path.name != "lock") == before
     (half / "facts.json").write_text("[]")

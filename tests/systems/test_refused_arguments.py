@@ -157,7 +157,7 @@ CASES = [
     *[(ROBAJOL, {"num_params": value}, "num_params must be an integer >= 1") for value in (None, np.nan)],
     (SPARSE, {"sparsifier": [1]}, "sparsifier must be one of 'rand_k', 'top_k', got"),
     (SPARSE, {"num_clients": "6", "cohort_size": 2}, "num_clients must be an integer >= 1, got '6'"),
-    (channels.gains_from_file, {"path": None}, "path must be that of a .npy or .npz file, got None"),
+    (channels.gains_from_file, {"path": None}, "path must be the path of a .npy or .npz file, got None"),
     (of("wireless"), {"power_control": "x"}, "power_control must be one of 'gradient', 'bound', 'signal', got 'x'"),
     (of("sparse_secagg", num_clients=6), {"alpha": 1e-60}, "alpha must be a number that float32 holds"),
     *[(part, {"clip": -1}, "clip must be a finite number > 0, got -1") for part in CLIPPED],

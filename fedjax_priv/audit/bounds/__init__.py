@@ -1,12 +1,12 @@
-"""From what an adversary saw to a lower bound on epsilon at a stated confidence.
+"""Lower bounds on epsilon, at a stated confidence, from an adversary's scores.
 
-A bound holds whatever the score: a poor one only makes it small. Where it exceeds a claim, the claim is false, up to
+A bound holds for any score; a poor score only makes it small. If the bound exceeds a claim, the claim is false, up to
 the confidence.
 
-- `guessing`: a test that guesses the input from a score: chosen on half of the runs, its errors counted on the others.
-- `one_event`, `gaussian_curve`: what error rates say of any mechanism, and of a Gaussian one.
+- `guessing`: a test that guesses the input from a score. Half of the runs choose the test, the others count its errors.
+- `one_event`, `gaussian_curve`: what error rates imply for any mechanism, and for a Gaussian one.
 - `many_runs`: many runs on each of two adjacent inputs. `right_guesses`: one run with many canaries.
-- `curve_guesses`: what right guesses in one run say of a trade-off curve.
+- `curve_guesses`: what right guesses in one run imply for a trade-off curve.
 """
 
 from typing import TYPE_CHECKING

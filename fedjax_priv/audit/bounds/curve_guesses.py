@@ -1,4 +1,4 @@
-"""Mu from one run with many canaries: all of a trade-off curve counts (Mahloujifar, Melis and Chaudhuri 2024)."""
+"""Mu from one run with many canaries, by the whole trade-off curve (Mahloujifar, Melis and Chaudhuri 2024)."""
 
 from collections.abc import Callable
 
@@ -7,20 +7,20 @@ from scipy.special import ndtr, ndtri
 from fedjax_priv.theory import gaussian
 
 _LARGEST, _PRECISION = 20.0, 1e-6
-"""Of mu."""
+"""The largest mu that is tried, and the precision of mu."""
 
 
 def refuted(
     right: int, guesses: int, canaries: int, inverse_blow_up: Callable[[float], float], confidence: float
 ) -> bool:
-    """Whether so many right guesses contradict a trade-off curve f (their Algorithm 3).
+    """Whether the number of right guesses contradicts a trade-off curve f (their Algorithm 3).
 
     Args:
-      right: v of the r guesses.
-      guesses: r.
-      canaries: m, each in by its own fair coin.
-      inverse_blow_up: `x -> f(1 - x)` of a symmetric f: the least probability under one input of what has probability x
-        under the other.
+      right: the number of right guesses.
+      guesses: r, the number of guesses.
+      canaries: m, each included by its own fair coin.
+      inverse_blow_up: `x -> f(1 - x)` for a symmetric f: if an event has probability x under one input, this is its
+        least probability under the other.
       confidence: in (0, 1).
     """
     error = 1 - confidence
@@ -35,7 +35,7 @@ def refuted(
 
 
 def gaussian_mu(right: int, guesses: int, canaries: int, confidence: float) -> float:
-    """The largest mu whose Gaussian curve is refuted; 0 if none is."""
+    """The largest mu whose Gaussian trade-off curve is refuted; 0 if none is refuted."""
     out = lambda mu: refuted(right, guesses, canaries, lambda x: float(ndtr(ndtri(x) - mu)), confidence)
     low, high = 0.0, _LARGEST
     if not out(low):
@@ -47,5 +47,5 @@ def gaussian_mu(right: int, guesses: int, canaries: int, confidence: float) -> f
 
 
 def gaussian_epsilon(right: int, guesses: int, canaries: int, delta: float, confidence: float) -> float:
-    """Eps of the Gaussian mechanism with that mu."""
+    """Eps at `delta` of the Gaussian mechanism with the mu of `gaussian_mu`."""
     return float(gaussian.epsilon(delta, gaussian_mu(right, guesses, canaries, confidence)))

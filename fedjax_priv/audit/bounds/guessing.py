@@ -1,7 +1,7 @@
-"""A test that guesses which of two inputs was there, from a score: half of the runs choose it, the others count errors.
+"""A test that guesses from a score which of two inputs a run had: half of the runs choose it, the others count errors.
 
-Errors under either input bound what no test of a private mechanism can do. A statistic of both error rates says how
-much that is.
+No test can have few errors on both inputs of a private mechanism. A statistic turns both error rates into a privacy
+parameter.
 """
 
 from collections.abc import Callable
@@ -12,17 +12,19 @@ from scipy.special import betaincinv
 
 Rate = float | np.ndarray
 Statistic = Callable[[Rate, Rate], Rate]
-"""`(alpha, beta) -> value` falls in the rates of false alarms (the second input is taken for the first) and misses."""
+"""`(alpha, beta) -> value`, decreasing in both: alpha is the rate of false alarms (the second input is taken for the
+first), beta the rate of misses."""
 _MARGIN = 3.0
-"""Standard deviations that error rates are raised by where the best of many tests is chosen: fewer fall for luck."""
+"""Error rates are raised by this many standard deviations while a test is chosen, so that luck chooses less often."""
 
 _TAIL = 500
+"""Scores in either tail of which each one is tried as a threshold."""
 FEWEST = 4
-"""Scores of each input that a bound needs."""
+"""A bound needs at least this many scores of each input."""
 
 
 class Errors(NamedTuple):
-    """Of a test on runs that did not choose it."""
+    """Errors of a test, counted on runs that did not choose it."""
 
     false_alarms: int
     second: int  # runs on the second input
@@ -33,7 +35,7 @@ class Errors(NamedTuple):
         return f"{self.false_alarms} of {self.second} and {self.misses} of {self.first} runs guessed wrong"
 
     def rates(self, confidence: float) -> tuple[float, float]:
-        """Both rates are at most these, with this confidence for both together (Clopper and Pearson)."""
+        """Upper confidence bounds on both rates, which hold together with this confidence (Clopper and Pearson)."""
         return (
             _upper_end(self.false_alarms, self.second, (1 - confidence) / 2),
             _upper_end(self.misses, self.first, (1 - confidence) / 2),
@@ -41,7 +43,7 @@ class Errors(NamedTuple):
 
 
 class _Test(NamedTuple):
-    """Guesses the first input where a coordinate of the score is on one side of a threshold."""
+    """Guesses the first input if one coordinate of the score is on one side of a threshold."""
 
     coordinate: int
     threshold: float
@@ -53,11 +55,11 @@ class _Test(NamedTuple):
 
 
 def count_errors(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> Errors:
-    """Of the test for which a statistic is largest.
+    """The errors of the test with the largest statistic.
 
     Args:
-      first: `[k]` or `[k, s]`, at least 4 scores, finite.
-      second: `[l]` or `[l, s]`, of the other input.
+      first: `[k]` or `[k, s]`, scores of runs on the first input, at least 4, finite.
+      second: `[l]` or `[l, s]`, scores of runs on the second input, at least 4, finite.
       statistic: vectorised.
 
     Raises:
@@ -71,7 +73,7 @@ def count_errors(first: np.ndarray, second: np.ndarray, statistic: Statistic) ->
 
 
 def no_errors(first: int, second: int) -> Errors:
-    """The best that can come of so many runs on each input."""
+    """The errors of a test that is never wrong, on so many runs on each input."""
     return Errors(0, second // 2, 0, first // 2)
 
 
@@ -94,7 +96,7 @@ def _best_test(first: np.ndarray, second: np.ndarray, statistic: Statistic) -> _
 
 
 def _places(scores: np.ndarray) -> np.ndarray:
-    """Thresholds to try: all in the tails, some in between."""
+    """Thresholds to try: all scores in the tails, some in between."""
     if scores.size <= 4 * _TAIL:
         return scores
     middle = np.linspace(_TAIL, scores.size - _TAIL - 1, 2 * _TAIL).astype(int)
@@ -102,7 +104,7 @@ def _places(scores: np.ndarray) -> np.ndarray:
 
 
 def _raised(rate: np.ndarray, runs: int) -> np.ndarray:
-    """Wilson's upper end; of a rate of 1 it may round to more than 1, of which no statistic is a number."""
+    """Upper end of Wilson's interval, at most 1: a statistic of a rate that is rounded to above 1 would be nan."""
     square = _MARGIN**2 / runs
     upper = (rate + square / 2 + np.sqrt(square * rate * (1 - rate) + square**2 / 4)) / (1 + square)
     return np.minimum(upper, 1.0)
@@ -113,13 +115,13 @@ def _upper_end(errors: int, runs: int, level: float) -> float:
 
 
 def checked_scores(*axes: int, **named: np.ndarray) -> np.ndarray:
-    """The one named argument as float64.
+    """The one keyword argument as float64.
 
     Args:
-      axes: numbers of axes that it may have.
+      axes: how many axes the scores may have.
 
     Raises:
-      ValueError: fewer than 4 scores, one that is not finite, or another number of axes.
+      ValueError: fewer than 4 scores, a score that is not finite, or another number of axes.
     """
     ((name, value),) = named.items()
     try:

@@ -1,4 +1,4 @@
-"""Eps from many runs on each of two adjacent inputs, and what contradicts a claim."""
+"""Eps from many runs on each of two adjacent inputs, and a test of a claim."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from fedjax_priv.audit.bounds import gaussian_curve, one_event
 from fedjax_priv.audit.bounds.guessing import Errors, count_errors, no_errors
 
 NEVER = 2**60
-"""Stands for more trials than anybody can run."""
+"""Stands for more runs than anybody can make."""
 
 
 class LowerBound(NamedTuple):
@@ -25,10 +25,10 @@ class LowerBound(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Of a claim with what was seen."""
+    """Whether runs contradict a claim, and how many runs could."""
 
     contradicted: bool
-    needed: int  # runs on each input that contradict it if no guess is wrong, `NEVER`, or 0 if there were as many
+    needed: int  # 0 if so many runs could contradict the claim; else how many on each input could; or `NEVER`
 
 
 def two_worlds(
@@ -39,17 +39,18 @@ def two_worlds(
     confidence: float = 0.95,
     gaussian: bool = False,
 ) -> LowerBound:
-    """A bound from the scores of many runs on each of two adjacent inputs.
+    """A lower bound on eps from the scores of many runs on each of two adjacent inputs.
 
-    Half of the runs choose a test, `score > t` or its complement, at one coordinate if there are many, and the others
-    count its errors; their rates are known up to Clopper and Pearson's intervals.
+    Half of the runs choose a test, `score > t` or its complement, on one of the s coordinates of the scores. The other
+    half count its errors, and Clopper-Pearson intervals bound the error rates.
 
     Args:
-      first: `[k]` or `[k, s]`, at least 4 scores, finite.
-      second: `[l]` or `[l, s]`, of the other input.
-      delta: in [0, 1); of a Gaussian mechanism above 0, since its eps at 0 is infinite.
+      first: `[k]` or `[k, s]`, scores of runs on the first input, at least 4, finite.
+      second: `[l]` or `[l, s]`, scores of runs on the second input, at least 4, finite.
+      delta: in [0, 1); above 0 if `gaussian`, since a Gaussian mechanism has infinite eps at 0.
       confidence: of the bound, in (0, 1).
-      gaussian: the mechanism is a Gaussian one without sampling; the bound is much larger, and holds for no other.
+      gaussian: whether the mechanism is a Gaussian one without sampling. The bound is then much larger, and holds for
+        no other mechanism.
 
     Raises:
       ValueError: an argument outside its range.
@@ -77,12 +78,12 @@ def compare(
     confidence: float = 0.95,
     gaussian: bool = False,
 ) -> Comparison:
-    """A test of a whole claim: all of its (eps, delta) at once, that is of its trade-off curve.
+    """Tests a claim of one or more pairs (eps, delta), all at once: together they are a trade-off curve.
 
     Args:
       first: as in `two_worlds`.
       second: as in `two_worlds`.
-      claim: pairs (eps, delta), all of which are said to hold; eps >= 0, delta in [0, 1).
+      claim: pairs (eps, delta) that are all claimed to hold; eps >= 0, delta in [0, 1).
       confidence: of a contradiction, in (0, 1).
       gaussian: as in `two_worlds`.
 
@@ -116,7 +117,7 @@ def _pairs(claim: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> int:
-    """The least number of runs that could contradict, or 0 if those that there were could."""
+    """The number of runs that could contradict the claim, at most 1% above the least; 0 if the given runs could."""
     if contradicts(no_errors(first, second)):
         return 0
     low = high = 4
@@ -131,6 +132,6 @@ def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> i
 
 
 def check_levels(delta: float, confidence: float, above_zero: bool = False) -> None:
-    """Raises ValueError unless delta is in [0, 1), or `above_zero`, and confidence in (0, 1)."""
+    """Raises ValueError unless delta is in [0, 1), or in (0, 1) if `above_zero`, and confidence in (0, 1)."""
     _validate.fraction(below_one=True, above_zero=above_zero, delta=delta)
     _validate.fraction(below_one=True, above_zero=True, confidence=confidence)

@@ -18,23 +18,23 @@ def one_run(
     confidence: float = 0.95,
     gaussian: bool = False,
 ) -> LowerBound:
-    """A bound from one run with many canaries, each included by a fair coin.
+    """A lower bound on eps from one run with many canaries, each included by a fair coin.
 
-    The canaries with the highest scores are guessed to be in, those with the lowest to be out, half of the guesses
-    each; the others are left open. Of r guesses about m canaries v are right with a probability of at most
-    `P[Bin(r, e^eps / (1 + e^eps)) >= v]` and a term in `m delta` (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
+    The r / 2 canaries with the highest scores are guessed to be in, and the r / 2 with the lowest to be out. At least v
+    of these r guesses about m canaries are right with probability at most `P[Bin(r, e^eps / (1 + e^eps)) >= v]` plus a
+    term in `m delta` (Steinke, Nasr, Jagielski 2023, Thm. 5.2).
 
-    The bound is on eps of neighbours that differ in one coin: of adding or removing a canary only if one that is out
-    does nothing. Where it sends the opposite, as in `client_crowd`, the bound is on eps of replacing it.
+    The bound is on eps of two inputs that differ in one coin. If a canary that is out sends nothing, this is eps of
+    adding or removing it; if it sends the opposite, as in `client_crowd`, this is eps of replacing it.
 
     Args:
       scores: `[m]`, higher where a canary seems to be in.
       included: bool `[m]`, the coins.
       guesses: r, an even number up to m, chosen before the scores are seen.
-      delta: in [0, 1); of a Gaussian mechanism above 0, since its eps at 0 is infinite.
+      delta: in [0, 1); above 0 if `gaussian`, since a Gaussian mechanism has infinite eps at 0.
       confidence: of the bound, in (0, 1).
-      gaussian: the mechanism is a Gaussian one without sampling, whose whole trade-off curve counts (Mahloujifar,
-        Melis, Chaudhuri 2024); the bound is larger, and holds for no other.
+      gaussian: whether the mechanism is a Gaussian one without sampling. The bound then uses the whole trade-off curve
+        (Mahloujifar, Melis, Chaudhuri 2024), is larger, and holds for no other mechanism.
 
     Raises:
       ValueError: an argument outside its range.
@@ -62,12 +62,12 @@ def one_run(
 
 
 def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, delta: float) -> float:
-    """The largest probability of so many right guesses under (eps, delta): the algorithm of the same paper.
+    """The largest probability of at least `right` right guesses under (eps, delta) (Steinke, Nasr, Jagielski 2023).
 
     Args:
-      right: of the guesses, at most so many.
-      guesses: about so many canaries at most.
-      canaries: m, each in by a fair coin.
+      right: v, at most `guesses`.
+      guesses: r, at most `canaries`.
+      canaries: m, each included by a fair coin.
       epsilon: >= 0.
       delta: in [0, 1].
 
@@ -80,7 +80,7 @@ def one_run_p_value(right: int, guesses: int, canaries: int, epsilon: float, del
     """
     _validate.integer(at_least=0, right=right, guesses=guesses, canaries=canaries)
     if not right <= guesses <= canaries:
-        raise ValueError(f"right, guesses and canaries must not fall, got {right}, {guesses}, {canaries}")
+        raise ValueError(f"right <= guesses <= canaries must hold, got {right}, {guesses}, {canaries}")
     _validate.non_negative(epsilon=epsilon)
     _validate.fraction(delta=delta)
     return _p_value(right, guesses, canaries, epsilon, delta)

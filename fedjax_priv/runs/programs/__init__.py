@@ -1,7 +1,7 @@
 """From an algorithm and its data to compiled programs; each runs a chunk of rounds.
 
-- `run_program`: clients' data and state on the devices. `pool_program`: on the host, where the population is too large.
+- `run_program`: data and state of all clients are on the devices. `pool_program`: they are on the host, for populations
+  that do not fit the devices; `host_rows`: client state there.
 - `layout`: how runs and clients are spread over the devices. `evaluation`: what is measured between chunks.
-- `host_rows`: client state kept on the host. `lowering`: a program's digest and memory. `kept_programs`: whole
-  compiled programs in a folder.
+- `lowering`: a program's digest and memory. `kept_programs`: keeps whole compiled programs in a folder.
 """

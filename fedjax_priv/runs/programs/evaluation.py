@@ -1,4 +1,4 @@
-"""What is measured of the parameters between chunks of rounds."""
+"""Measures the parameters between chunks of rounds."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -30,12 +30,13 @@ class Evaluation(NamedTuple):
 def compile_evaluation(
     evaluate: Evaluate | None, params: PyTree, layout: Layout, named: Iterable[str] = ()
 ) -> Evaluation:
-    """Compile an evaluation for parameters like these; if every device holds them, one device evaluates.
+    """Compiles an evaluation for parameters of these shapes; if every device holds them, only one device evaluates.
 
-    Metrics may not have the names in `named`, in addition to those of the result.
+    A metric must not have a name in `named`, or a name that results or logs use.
 
     Raises:
-      ValueError: `evaluate` does not return a dict of scalars, or one of its names is taken or no name.
+      ValueError: `evaluate` does not return a dict of scalars, or a metric has such a name, an empty one, or one with
+        a slash.
     """
     one = jax.tree.map(lambda a: jnp.zeros(a.shape[1:] if layout.runs else a.shape, a.dtype), params)
     _, unravel = ravel_pytree(one)

@@ -1,4 +1,4 @@
-"""Client state of a large population, on the host; holds only clients that have taken part."""
+"""Client state of a large population, on the host; memory is used only for clients that have taken part."""
 
 from collections.abc import Mapping
 
@@ -13,13 +13,13 @@ Ids = Int[np.ndarray, " k"]
 
 
 class HostRows:
-    """Rows by client, as if `[population, ...]`; memory holds only the clients whose rows were put.
+    """Acts as arrays `[population, ...]`, one row per client; memory holds only rows that were put.
 
-    Row 0 of each buffer is the one all clients start with, and every client's slot points there until its own is put.
+    Row 0 of each buffer is the row with which all clients start. A client's slot points there until its row is put.
     """
 
     def __init__(self, first: PyTree, population: int):
-        """Everyone's rows begin as `first`, a pytree of arrays `[...]`.
+        """Every client's rows start as `first`, a pytree of arrays `[...]`.
 
         Raises:
           ValueError: `population` is not an integer >= 1.
@@ -45,7 +45,8 @@ class HostRows:
         """Replaces the rows of clients `[k]`, NumPy or JAX arrays `[k, ...]`; if one occurs twice, the last row counts.
 
         Raises:
-          ValueError: a number is not in the population, or the rows are not such as `take` returns for these clients.
+          ValueError: a number is not in the population, or `rows` has another structure, shape or dtype than
+            `take(ids)`.
         """
         self._check_ids(ids)
         leaves = self._leaves(ids, rows)
@@ -55,16 +56,16 @@ class HostRows:
                 buffer[slots] = new
 
     def snapshot(self) -> dict[str, np.ndarray]:
-        """The clients whose rows were put, in order, and their rows: `ids` `[k]`, and `rows_0`, ... `[k, ...]`."""
+        """The clients whose rows were put, ascending, and their rows: `ids` `[k]`, and `rows_0`, ... `[k, ...]`."""
         ids = np.flatnonzero(self._slots).astype(np.int32)
         rows = jax.tree.leaves(self.take(ids))
         return {"ids": ids} | {f"rows_{i}": leaf for i, leaf in enumerate(rows)}
 
     def restore(self, snapshot: Mapping[str, np.ndarray]) -> None:
-        """Restores a snapshot bit for bit and forgets whatever was put before.
+        """Restores a snapshot bit for bit and forgets all rows that were put before.
 
         Raises:
-          ValueError: the snapshot is of other rows or of a larger population; nothing is changed then.
+          ValueError: the snapshot has rows of another form or is of a larger population; nothing is changed then.
         """
         names = ["ids", *(f"rows_{i}" for i in range(len(self._buffers)))]
         if sorted(snapshot) != sorted(names):
@@ -85,7 +86,7 @@ class HostRows:
         return self._slots[ids]
 
     def _make_room(self, needed: int) -> None:
-        """Buffers that are too small double, so that a row is copied a bounded number of times on average."""
+        """Doubles buffers that are too small, so that on average a row is copied a bounded number of times."""
         have = len(self._buffers[0])
         if needed > have:
             room = max(needed, min(2 * have, self._population + 1))
@@ -99,7 +100,7 @@ class HostRows:
             raise ValueError(f"ids must be from 0 to {self._population - 1}, got {ids.min()} to {ids.max()}")
 
     def _leaves(self, ids: Ids, rows: PyTree) -> list[np.ndarray]:
-        """The arrays of `rows`, which must be like those of `take(ids)`."""
+        """The arrays of `rows`, which must have the shapes and dtypes of `take(ids)`."""
         leaves, structure = jax.tree.flatten(rows)
         if structure != self._structure:
             raise ValueError(f"rows must be {self._structure}, got {structure}")

@@ -1,9 +1,8 @@
-"""Whole compiled programs in a folder: a process that finds its own neither traces, nor lowers, nor compiles.
+"""Keeps whole compiled programs in a folder: a process that finds its program does not trace, lower or compile.
 
-The name of a file is a digest of all that its program depends on: what is run, the shapes of its arguments, the sources
-of this package, versions, devices, processor, environment and JAX's settings. Samples and parameters are arguments, so
-the name need not tell them apart; a program that closes over more than a few numbers is not kept, as they might be
-samples.
+A file's name is a digest of all that its program depends on: what is run, the shapes of its arguments, the sources of
+this package, versions, devices, processor, environment and JAX's settings. Samples and parameters are arguments, so the
+name does not depend on them. A program that closes over more than 4,096 bytes is not kept: they might be samples.
 """
 
 import functools
@@ -28,18 +27,18 @@ from fedjax_priv.runs.records import atomic_file
 
 SUFFIX = ".program"
 MOST_CONSTANTS = 4096
-"""Bytes that a program may close over: tables that follow from the options are smaller."""
+"""A program that is kept may close over so many bytes: tables that follow from the options are smaller."""
 LIBRARIES = ("jax", "jaxlib", "numpy", "flax", "optax", "scipy", "dp-accounting", "ml-dtypes", "chex", "equinox")
-"""Whose versions a program may depend on."""
+"""Libraries on whose versions a program may depend."""
 ENVIRONMENT = ("JAX", "XLA", "TF_", "LIBTPU", "TPU", "CUDA", "NVIDIA", "ROCM", "HIP", "OMP", "KMP", "MKL")
-"""How the names of environment variables begin that a program may depend on."""
+"""Prefixes of the environment variables on which a program may depend."""
 
 
 class KeptPrograms(NamedTuple):
     """Where programs are kept, and what is run.
 
-    `about` must say all that programs depend on and that neither the shapes of their arguments nor `surroundings`
-    show: it is the caller's promise. Its values are told apart by their `repr`.
+    The caller promises that `about` states everything that programs depend on, except the shapes of their arguments and
+    what `surroundings` returns. Values are compared by their `repr`.
     """
 
     folder: pathlib.Path
@@ -52,16 +51,17 @@ _NO_FORM = (ValueError, NotImplementedError, AttributeError, TypeError, pickle.P
 def kept_or_lowered(
     kept: KeptPrograms, rounds: int, args: PyTree, devices: Sequence[Any], lower: Callable[[], LoweredProgram]
 ) -> LoweredProgram:
-    """The program of a chunk: from its file, or lowered now and written to it once it is compiled.
+    """The program of a chunk: read from its file, or else lowered now, and written to the file once it is compiled.
 
-    A file that is damaged is said in one line and written again; a folder that cannot be written is done without.
+    If a file is damaged, or cannot be written, one line on standard error says so, and the run continues. A damaged
+    file is written again.
 
     Args:
-      kept: where, and what is run.
+      kept: where programs are kept, and what is run.
       rounds: of the chunk.
       args: of the program, arrays or their shapes with shardings.
-      devices: all that it runs on.
-      lower: traces and lowers it.
+      devices: all devices that the program runs on.
+      lower: traces and lowers the program.
     """
     path = kept.folder / (name_of(kept.about, rounds, args, surroundings(devices)) + SUFFIX)
     found = _read(path, devices)
@@ -72,14 +72,14 @@ def kept_or_lowered(
 
 
 def name_of(about: Mapping[str, Any], rounds: int, args: PyTree, around: Mapping[str, Any]) -> str:
-    """64 hexadecimal digits; another program, or one made elsewhere, has others."""
+    """64 hexadecimal digits, which differ if the program or its surroundings differ."""
     shapes = [(a.shape, str(a.dtype), getattr(a, "weak_type", False), str(a.sharding)) for a in jax.tree.leaves(args)]
     whole = (sorted(about.items()), rounds, shapes, str(jax.tree.structure(args)), sorted(around.items()))
     return hashlib.sha256(repr(whole).encode()).hexdigest()
 
 
 def surroundings(devices: Sequence[Any]) -> dict[str, Any]:
-    """All but what is run that a program depends on, by name; the values have a `repr` that tells them apart."""
+    """What a program depends on besides what is run, by name; different values have different `repr`."""
     client = devices[0].client
     return {
         "sources": sources_of(pathlib.Path(__file__).parents[2]),
@@ -95,7 +95,7 @@ def surroundings(devices: Sequence[Any]) -> dict[str, Any]:
 
 @functools.cache
 def sources_of(root: pathlib.Path) -> str:
-    """Digest of all modules of a package, and of their places in it, when a process first asks."""
+    """Digest of the paths and contents of all modules of a package, computed once per process."""
     whole = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         content = file.read_bytes()
@@ -111,7 +111,7 @@ def _version(library: str) -> str:
 
 
 def _processor() -> str:
-    """What machine code may use: the first processor's features where Linux lists them, or else the machine."""
+    """What machine code may depend on: the first processor's features if Linux lists them, else the machine's name."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().partition("\n\n")[0].splitlines()
     except OSError:
@@ -121,7 +121,7 @@ def _processor() -> str:
 
 
 def _compile_and_write(lowered: LoweredProgram, path: pathlib.Path) -> Any:
-    """JAX's own cache is left out: an executable that was read from it cannot be written again."""
+    """Compiles without JAX's own cache, since an executable that was read from it cannot be serialized."""
     if lowered.constants > MOST_CONSTANTS:
         return lowered.compile()
     with _without_jax_s_cache():
@@ -130,7 +130,7 @@ def _compile_and_write(lowered: LoweredProgram, path: pathlib.Path) -> Any:
         executable, *trees = serialize_executable.serialize(compiled)
     except _NO_FORM:  # it calls the host, or the platform cannot write it
         return compiled
-    out_info = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), lowered.out_info)  # devices cannot be
+    out_info = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype), lowered.out_info)  # devices do not pickle
     content = pickle.dumps((executable, *trees, out_info, lowered.digest))
     try:
         atomic_file.write(path, hashlib.sha256(content).digest() + content)
@@ -152,7 +152,7 @@ def _read(path: pathlib.Path, devices: Sequence[Any]) -> LoweredProgram | None:
         compiled = serialize_executable.deserialize_and_load(
             executable, in_tree, out_tree, execution_devices=[*devices]
         )
-    except Exception as error:  # whatever a library raises on what it did not write
+    except Exception as error:  # a library may raise anything on bytes that it did not write
         why = (str(error).splitlines() or [type(error).__name__])[0]
         print(f"fedjax-priv: {path} cannot be used and is made again: {why}", file=sys.stderr)
         return None

@@ -15,31 +15,31 @@ from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import rows_over
 
 RUNS = "runs"
-"""Name of the mesh axis of a sweep whose devices take whole runs."""
+"""Name of the mesh axis of a sweep in which each device computes whole runs."""
 
 
 class Layout(NamedTuple):
-    """`each(fn, shared)` is `fn` for every run side by side, its last `shared` arguments the same for all.
+    """`each(fn, shared)` computes `fn` for all runs side by side; its last `shared` arguments are the same for all.
 
-    Only the forms for the devices of the layout are traced.
+    If `fn` has several forms, by platform, only the form for the layout's devices is traced.
     """
 
     each: Callable[[Callable, int], Callable]
-    runs: bool  # arrays have an axis of runs
-    whole: NamedSharding  # what every run needs
-    inputs: NamedSharding  # what tells runs apart
-    data: NamedSharding  # samples by client
-    state: Any  # `RoundState` of shardings; the number of the round is one for all runs
-    out: NamedSharding  # what is read by the host
+    runs: bool  # arrays have a leading axis of runs
+    whole: NamedSharding  # of arrays that every run needs
+    inputs: NamedSharding  # of arrays that differ between runs
+    data: NamedSharding  # of samples by client
+    state: Any  # `RoundState` of shardings; all runs share the number of the round
+    out: NamedSharding  # of arrays that the host reads
 
     @property
     def by_runs(self) -> bool:
-        """Whether each device has whole runs."""
+        """Whether each device computes whole runs."""
         return self.out != self.whole
 
     @property
     def devices(self) -> list[Any]:
-        """All that take part."""
+        """All devices of the layout."""
         return [*self.whole.mesh.devices.flat]  # pyright: ignore[reportOptionalMemberAccess]
 
     def place_state(self, state: RoundState) -> RoundState:
@@ -64,7 +64,7 @@ def clients_over_devices(mesh: Mesh, num_clients: int) -> Layout:
 
 
 def runs_over_devices(devices: Sequence[Any]) -> Layout:
-    """Whole runs on every device, there side by side: no device waits for another."""
+    """Every device computes whole runs, side by side: no device waits for another."""
     mesh = Mesh(np.array(devices), (RUNS,))
     whole, split = NamedSharding(mesh, PartitionSpec()), NamedSharding(mesh, PartitionSpec(RUNS))
 
@@ -82,7 +82,7 @@ def runs_over_devices(devices: Sequence[Any]) -> Layout:
 
 
 def _side_by_side(fn: Callable, shared: int) -> Callable:
-    """One run is no `vmap`: there, a choice by a traced value would compute all that could have been chosen."""
+    """`vmap` of `fn` over runs, but not for a single run: under `vmap`, `lax.switch` would compute all branches."""
 
     def runs(*args: PyTree) -> PyTree:
         own, same = args[: len(args) - shared], args[len(args) - shared :]

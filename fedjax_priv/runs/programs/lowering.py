@@ -1,4 +1,4 @@
-"""A program's digest before it is compiled, its memory afterwards, and the memory that is free."""
+"""A program's digest before compilation, its memory afterwards, and the free memory of devices."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -14,14 +14,14 @@ from jaxtyping import PyTree
 class LoweredProgram(NamedTuple):
     """A program that is not compiled yet."""
 
-    digest: str  # tells it from any other
-    out_info: PyTree  # shapes and dtypes of what it returns
+    digest: str  # different programs have different digests
+    out_info: PyTree  # shapes and dtypes of its outputs
     compile: Callable[[], Any]  # -> jax.stages.Compiled
-    constants: int = 0  # bytes that it closes over
+    constants: int = 0  # bytes of the constants that it closes over
 
 
 def lower(program: Any, *args: Any) -> LoweredProgram:
-    """A jitted function before it is compiled; its digest includes the constants."""
+    """Traces and lowers a jitted function; the digest includes the constants that it closes over."""
     traced = program.trace(*args)
     lowered = traced.lower()
     digest = hashlib.sha256(lowered.compiler_ir("stablehlo").operation.get_asm().encode())
@@ -36,13 +36,13 @@ def _bytes(constant: Any) -> bytes:
 
 
 def peak_bytes(compiled: Any) -> int:
-    """Memory that a program takes on one device, without its code; what is donated counts once."""
+    """Bytes of memory that a program takes on one device, without its code; a donated buffer counts once."""
     of = compiled.memory_analysis()
     return of.argument_size_in_bytes + of.output_size_in_bytes + of.temp_size_in_bytes - of.alias_size_in_bytes
 
 
 def free_bytes(devices: Sequence[Any]) -> int:
-    """Free bytes of the fullest of `devices`; devices that are cores of a CPU share its memory evenly."""
+    """Free bytes of the fullest of `devices`; on a CPU, without such statistics, free memory divided by the devices."""
     stats = [device.memory_stats() or {} for device in devices]
     if all("bytes_limit" in of for of in stats):
         return min(of["bytes_limit"] - of["bytes_in_use"] for of in stats)

@@ -1,7 +1,7 @@
-"""A run over a population that does not fit the devices: each round is given the samples and state of its cohort.
+"""A run over a population that does not fit the devices: each round gets only the samples and state of its cohort.
 
-Who takes part depends on nothing that is trained, so cohorts are drawn ahead, and their samples are fetched while
-earlier rounds are computed. Client state stays on the host.
+Who takes part does not depend on the model, so cohorts are drawn ahead, and their samples are fetched while earlier
+rounds are computed. Client state stays on the host.
 """
 
 import itertools
@@ -34,33 +34,33 @@ from fedjax_priv.runs.programs.run_program import (
 from fedjax_priv.runs.records import result_dataset
 
 AHEAD = 8
-"""Rounds whose cohorts are drawn at once."""
+"""Cohorts of so many rounds are drawn at once."""
 
 
 class PoolState(NamedTuple):
     """State of a run after the rounds so far."""
 
-    state: RoundState  # without the rows of clients
-    rows: HostRows  # theirs: (memory, layers)
-    cohorts: Iterator[tuple[np.ndarray, PyTree]]  # of the rounds to come: clients, and their samples on the devices
+    state: RoundState  # without client state
+    rows: HostRows  # client state: (memory, layers)
+    cohorts: Iterator[tuple[np.ndarray, PyTree]]  # for the rounds to come: clients, and their samples on the devices
 
 
 def lower_pool_run(
     algorithm: Algorithm, inputs: Inputs, pool: Pool, *, mesh: Mesh, rounds: int, evaluate: Evaluate | None
 ) -> Lowered:
-    """Program of one round over a pool; draws and sums of the same updates equal those of a run on the devices.
+    """The program of one round over a pool. Draws, and sums of the same updates, equal those of a run on the devices.
 
     Args:
-      algorithm: with a `draw`, as of `federated_round`. All clients start with the same rows, as zeros are.
+      algorithm: must have a `draw`, as `federated_round` gives it. All clients must start with the same state.
       inputs: of the run, on the devices.
       pool: the population.
-      mesh: devices the cohort is spread over.
+      mesh: the devices over which the cohort is spread.
       rounds: of the whole run.
-      evaluate: measured before the first chunk of rounds and after each.
+      evaluate: called before the first chunk of rounds and after each chunk.
 
     Raises:
-      ValueError: the algorithm has no `draw`, the run has several processes, or as `checked` and
-        `compile_evaluation`.
+      ValueError: the algorithm has no `draw`, clients start with different states, the run has several processes, or
+        `checked` or `compile_evaluation` raises.
     """
     if jax.process_count() > 1:
         raise ValueError("data must be a ClientData in a run of several processes, got a Pool")
@@ -163,7 +163,7 @@ class _PoolRun:
         for ids, examples in itertools.islice(now.cohorts, length):
             memory, layers = jax.device_put(now.rows.take(ids), self.where.data)
             state, info = step(inputs, state._replace(memory=memory, layers=layers), examples, self.count)
-            jax.block_until_ready(infos[-1:])  # one round under way, so that samples do not pile up
+            jax.block_until_ready(infos[-1:])  # at most one round is under way, so that samples do not pile up
             now.rows.put(ids, (state.memory, state.layers))
             state = state._replace(memory=(), layers=())
             infos.append(info)

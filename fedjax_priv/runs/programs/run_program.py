@@ -26,26 +26,26 @@ from fedjax_priv.runs.records import result_dataset
 
 
 class Inputs(NamedTuple):
-    """What tells runs apart; `[p, ...]` for the `p` runs of a wave."""
+    """Inputs of a run, or of the `p` runs of a wave: then all but `data` are `[p, ...]`."""
 
     point: Mapping[str, Any]  # arguments of the factory
     key: Key
     params: PyTree
-    data: PyTree = ()  # on the devices, the same for all; () for a pool, which fetches them
+    data: PyTree = ()  # on the devices, the same for all runs; () for a pool, which fetches samples
 
 
 class CompiledRuns(NamedTuple):
     """A run, or the runs of a wave, ready to start. `state` is the state after the rounds so far."""
 
-    empty: result_dataset.Chunk  # without a round, for shapes and names
-    attrs: dict[str, Any]  # `num_params`, `compile_seconds`, `programs` compiled
-    bytes: int  # of memory that a chunk takes on a device
+    empty: result_dataset.Chunk  # a chunk without a round, for shapes and names
+    attrs: dict[str, Any]  # `num_params`, `compile_seconds`, number of `programs` compiled
+    bytes: int  # memory that a chunk takes on a device
     evaluation: Evaluation
     start: Callable[[Inputs], Any]  # inputs -> state
     advance: Callable[..., tuple]  # (inputs, state, rounds) -> (state, params [p, d], info): a chunk
-    params: Callable[[Any], PyTree]  # of a state
+    params: Callable[[Any], PyTree]  # state -> parameters
     save: Callable[[Any], list[np.ndarray]]  # state -> arrays
-    load: Callable[[Inputs, list[np.ndarray]], Any]  # and back
+    load: Callable[[Inputs, list[np.ndarray]], Any]  # (inputs, arrays) -> state
 
 
 class Lowered(NamedTuple):
@@ -65,19 +65,19 @@ def lower_runs(
     named: Iterable[str] = (),
     kept: KeptPrograms | None = None,
 ) -> Lowered:
-    """Programs of runs whose client data and client state are on the devices.
+    """Lowers the programs of runs whose client data and client state are on the devices.
 
     Args:
       make: `make(**point)` is the algorithm; called inside jit.
-      inputs: of the runs, or of others of the same shapes; on their devices.
+      inputs: of the runs, or of other runs with the same shapes; on their devices.
       layout: of runs and clients on the devices.
-      lengths: rounds that a chunk can have. Each is one program.
-      evaluate: measured before the first chunk and after each.
-      named: names that metrics may not have, in addition to those of the result.
-      kept: where whole programs are kept; what it is about must determine `make`.
+      lengths: the numbers of rounds that a chunk can have; there is one program for each.
+      evaluate: called before the first chunk and after each chunk.
+      named: names that metrics must not have, in addition to those of results and logs.
+      kept: where whole programs are kept; `kept.about` must determine `make`.
 
     Raises:
-      ValueError: as `compile_evaluation`.
+      ValueError: as in `compile_evaluation`.
     """
     began = time.perf_counter()
     start = jax.jit(functools.partial(_start, make, layout), out_shardings=layout.state)
@@ -111,11 +111,11 @@ def lower_runs(
 
 
 def _start(make: Callable[..., Algorithm], layout: Layout, inputs: Inputs, data: ClientData) -> RoundState:
-    """State before the first round."""
+    """The state before the first round."""
 
     def one(inputs: Inputs, data: ClientData) -> RoundState:
         state = make(**inputs.point).init(inputs.key, inputs.params, data)
-        return jax.tree.map(jnp.copy, state)  # it is donated, and may be the caller's arrays or one array twice
+        return jax.tree.map(jnp.copy, state)  # donated later: it must not share arrays with the caller, or with itself
 
     states = layout.each(one, 1)(inputs, data)
     return states._replace(round=states.round.reshape(-1)[0])
@@ -129,9 +129,9 @@ def _own(inputs: Inputs) -> Inputs:
 def _lower(
     make: Callable[..., Algorithm], rounds: int, layout: Layout, args: tuple, kept: KeptPrograms | None
 ) -> LoweredProgram:
-    """`rounds` rounds; the parameters once more, ravelled: that copy outlives the state, which is donated.
+    """The program of `rounds` rounds. It also returns a ravelled copy of the parameters, as the state will be donated.
 
-    The number of a round is one for all runs: who is scheduled then, and their samples, are looked up once.
+    All runs share the number of the round, so clients scheduled for this round, and their samples, are looked up once.
     """
 
     def run(inputs: Inputs, state: RoundState, numbers: jax.Array, data: ClientData) -> tuple:
@@ -163,7 +163,7 @@ def _with_sharding(tree: PyTree, sharding: Any) -> PyTree:
 
 
 def kept_info(info: RoundInfo) -> dict[str, Any]:
-    """The fields of a round that the result keeps; a plain dict would lose the order of the phases."""
+    """The fields of `RoundInfo` that the result keeps; `bits` in an OrderedDict, as JAX sorts keys of a plain dict."""
     kept = info._replace(bits=collections.OrderedDict(info.bits))._asdict()
     del kept["direction"]
     measured, observed = kept.pop("measured"), kept.pop("observed")
@@ -171,12 +171,12 @@ def kept_info(info: RoundInfo) -> dict[str, Any]:
 
 
 def first_axis(tree: PyTree, layout: Layout) -> PyTree:
-    """Host arrays with an axis of runs first, of length 1 for a run alone."""
+    """Host arrays with a leading axis of runs, of length 1 for a single run."""
     return tree if layout.runs else jax.tree.map(lambda a: np.asarray(a)[None], tree)
 
 
 def empty_chunk(info: PyTree, evaluation: Evaluation, params: PyTree, layout: Layout) -> result_dataset.Chunk:
-    """A chunk of no rounds, in the shapes of one that has some."""
+    """A chunk of no rounds; the other axes are those of a chunk with rounds."""
     params = first_axis(processes.on_host(evaluation.ravel(params)), layout)
     none = lambda of: np.zeros((len(params), 0, *of.shape[2 if layout.runs else 1 :]), of.dtype)
     metrics = dict.fromkeys(evaluation.names, np.zeros(len(params)))

@@ -1,4 +1,4 @@
-"""Writes a file whole or not at all, whenever the process or the machine stops; JSON; errors of the disk in words."""
+"""Writes a file whole or not at all, even if the process or the machine stops; encodes JSON; explains disk errors."""
 
 import contextlib
 import json
@@ -12,10 +12,10 @@ from typing import Any
 
 
 def write(path: pathlib.Path, content: bytes) -> None:
-    """Write or replace a file: a reader finds the whole old one or the whole new one, even after a crash.
+    """Writes or replaces a file: a reader finds the whole old file or the whole new one, even after a crash.
 
     Args:
-      path: file to write or to replace; its folder exists.
+      path: file to write or to replace; its folder must exist.
       content: of the file.
 
     Raises:
@@ -36,7 +36,7 @@ def write(path: pathlib.Path, content: bytes) -> None:
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
-    """A new name survives a crash once its folder is on the disk too; systems that cannot open one do it themselves."""
+    """Writes a folder to the disk, so that a new name in it survives a crash; some systems do this themselves."""
     with contextlib.suppress(PermissionError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -47,7 +47,7 @@ def _sync_folder(folder: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def explained(doing: str, path: pathlib.Path) -> Iterator[None]:
-    """An `OSError` says in one line what could not be done, and where."""
+    """Rewrites an `OSError` that is raised inside: it says in one line what could not be done, and where."""
     try:
         yield
     except OSError as error:
@@ -57,7 +57,7 @@ def explained(doing: str, path: pathlib.Path) -> Iterator[None]:
 
 
 def check_folder(folder: pathlib.Path) -> None:
-    """Make a file in a folder and remove it.
+    """Checks that a folder can be written: makes a file in it and removes the file.
 
     Raises:
       OSError: no file can be made there.
@@ -67,7 +67,7 @@ def check_folder(folder: pathlib.Path) -> None:
 
 
 def to_json(value: Any, indent: int | None = 2) -> bytes:
-    """A line of JSON, or several; a number that is not finite becomes null, as JSON has no name for it."""
+    """JSON, on one line if `indent` is None. A number that is not finite becomes null, as JSON cannot hold it."""
     return json.dumps(_finite(value), indent=indent, default=str, allow_nan=False).encode() + b"\n"
 
 

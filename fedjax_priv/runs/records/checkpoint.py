@@ -1,7 +1,7 @@
 """`checkpoint/`: the chunks that runs have finished, each written once, and the state after the last one.
 
-`state.npz` lists the valid chunk files. It is replaced only after those are written, and in one step. So at any moment
-the folder holds one position from which the runs can be resumed.
+`state.npz` lists the valid chunk files. It is replaced in one step, after these files are written. So at any moment the
+folder holds one position from which the runs can be resumed.
 """
 
 import collections
@@ -24,16 +24,16 @@ STATE = "state.npz"
 class Position(NamedTuple):
     """How far the runs have come; waves run one after the other."""
 
-    wave: int = 0  # that runs now
-    files: tuple[tuple[str, ...], ...] = ((),)  # of finished chunks, for each wave up to this one
-    state: tuple[np.ndarray, ...] = ()  # of this wave; none before its first checkpoint
+    wave: int = 0  # the wave in progress
+    files: tuple[tuple[str, ...], ...] = ((),)  # for each wave up to this one, the files of its finished chunks
+    state: tuple[np.ndarray, ...] = ()  # of this wave; empty before its first checkpoint and after its last
 
 
 def read(folder: pathlib.Path) -> Position:
-    """The last position that was written; the start if there is none.
+    """The last position that was written, or the start if there is none.
 
     Raises:
-      ValueError: the file is broken.
+      ValueError: `state.npz` is broken.
     """
     if not (folder / STATE).is_file():
         return Position()
@@ -42,10 +42,10 @@ def read(folder: pathlib.Path) -> Position:
 
 
 def write(folder: pathlib.Path, position: Position) -> None:
-    """Replace the position; the chunk files it lists must exist.
+    """Replaces the position; the chunk files that it lists must exist.
 
     Raises:
-      OSError: the folder is read-only, or the disk is full; the older position counts.
+      OSError: the folder is read-only, or the disk is full; the older position remains valid.
     """
     atomic_file.write(folder / STATE, _encode({"wave": position.wave, "files": position.files}, position.state))
 
@@ -87,7 +87,7 @@ def _flat(chunk: Chunk) -> tuple[list[str], list[np.ndarray]]:
 
 
 def _unflat(about: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Chunk:
-    """The dict `info` has its fields in the order of `_flat`, with the bits behind them."""
+    """Inverse of `_flat`: the fields of `info` come in the same order, and its bits last."""
     parts: dict[str, dict[str, np.ndarray]] = collections.defaultdict(dict)
     for name, array in arrays.items():
         kind, _, rest = name.partition("/")
@@ -117,6 +117,6 @@ def _decode(path: pathlib.Path) -> tuple[Any, list[np.ndarray]]:
             np.frombuffer(data.tobytes(), jnp.dtype(dtype)).reshape(shape)
             for data, (dtype, shape) in zip(raw, header["types"], strict=True)
         ]
-    except Exception as error:  # what zipfile and NumPy raise depends on the byte that is wrong
+    except Exception as error:  # zipfile and NumPy raise different errors for different wrong bytes
         raise ValueError(f"{path} is broken: {error}") from error
     return header["about"], arrays

@@ -1,4 +1,4 @@
-"""Digests of arrays, the same however they lie on devices and processes."""
+"""Digests of arrays that do not depend on how the arrays are spread over devices and processes."""
 
 import hashlib
 from typing import Any
@@ -12,9 +12,9 @@ from fedjax_priv.engine import processes
 
 
 def digest(tree: PyTree) -> str:
-    """Digest of the shapes, types and bits of all leaves: 64 hexadecimal digits.
+    """Digest of the structure and of the shapes, types and bits of all leaves: 64 hexadecimal digits.
 
-    A leaf's rows are hashed with their numbers and the hashes added, so that each process hashes the rows it has.
+    Each row of a leaf is hashed with its number, and the hashes are added, so that each process hashes its own rows.
     """
     shapes = [(str(a.dtype), a.shape) for a in jax.tree.leaves(tree)]
     whole = hashlib.sha256(repr((shapes, str(jax.tree.structure(tree)))).encode())
@@ -24,7 +24,7 @@ def digest(tree: PyTree) -> str:
 
 
 def _rows(leaf: Any) -> int:
-    """Sum of the hashes of the rows, modulo 2**64; each of them by one process. What has no long rows is one."""
+    """Sum of the hashes of the rows modulo 2**64; one process hashes each row. A vector or number has one hash."""
     if leaf.ndim < 2:
         return _hash(b"", processes.on_host(leaf))
     if not isinstance(leaf, jax.Array) or leaf.is_fully_addressable:

@@ -1,7 +1,7 @@
-"""`facts.json`: what a run depends on and a resumed run must find again, by name.
+"""`facts.json`: what a run depends on, by name.
 
-A string is a digest, of samples, parameters or a program; a number was measured when the run began, such as the size of
-a wave, and is taken over.
+A string is a digest of samples, parameters or a program, and a resumed run must have the same. A number was chosen when
+the run began, such as the size of a wave, and a resumed run uses it again.
 """
 
 import itertools
@@ -11,15 +11,15 @@ from collections.abc import Mapping
 from typing import Any
 
 FACTS = "facts.json"
-_PROGRAM = "program "  # how the names of programs begin
+_PROGRAM = "program "  # prefix of the names of programs
 
 
 def read(folder: pathlib.Path, *, begun: bool) -> dict[str, Any]:
-    """The facts of a run; none before the first is written.
+    """The facts of a run; empty before the first one is written.
 
     Args:
       folder: of the run.
-      begun: whether it has a checkpoint or a result, which are written after facts.
+      begun: whether the run has a checkpoint or a result, which are written after facts.
 
     Raises:
       ValueError: the file is broken, or missing though the run has begun.
@@ -27,7 +27,7 @@ def read(folder: pathlib.Path, *, begun: bool) -> dict[str, Any]:
     path = folder / FACTS
     if not path.exists():
         if begun:
-            raise ValueError(f"{path} is missing: nothing says of which run the checkpoint or result is")
+            raise ValueError(f"{path} is missing: nothing says which run the checkpoint or result belongs to")
         return {}
     try:
         found = json.loads(path.read_bytes())
@@ -39,10 +39,10 @@ def read(folder: pathlib.Path, *, begun: bool) -> dict[str, Any]:
 
 
 def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
-    """Check that the run in a folder is the one that a new call describes.
+    """Checks that the run in a folder is the run that a new call describes.
 
     Raises:
-      ValueError: they differ; each difference is named.
+      ValueError: the two runs differ; each difference is named.
     """
     names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
     if names:
@@ -54,7 +54,7 @@ def check_same(folder: pathlib.Path, there: Mapping[str, Any], here: Mapping[str
 
 
 def _told_apart(here: Any, there: Any) -> tuple[str, str]:
-    """Two values as text; long ones are cut to where they begin to differ."""
+    """Two values as text; long texts are cut to the part in which they begin to differ."""
     texts = ["not given" if value is None else str(value) for value in (here, there)]
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))
     start = max(sum(1 for _ in same) - 20, 0)

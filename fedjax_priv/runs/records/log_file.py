@@ -1,6 +1,6 @@
-"""`log.jsonl`: a line for each run after each chunk of rounds.
+"""`log.jsonl`: a line per run before the first round and after each chunk of rounds.
 
-Every line is whole, except perhaps the last one of a killed process.
+Every line is whole, except perhaps the last one if the process was killed.
 """
 
 import errno
@@ -16,10 +16,10 @@ LOG = "log.jsonl"
 
 
 def append(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
-    """Add a line in one write, after cutting off a partial line that a killed process left.
+    """Adds a line in one write, after removing a partial line that a killed process left.
 
     Raises:
-      OSError: the folder is read-only, or the disk is full; the log then has the lines it had.
+      OSError: the folder is read-only, or the disk is full; the log then has the same lines as before.
     """
     line = atomic_file.to_json(record, indent=None)
     with atomic_file.explained("write the log", folder / LOG), (folder / LOG).open("ab+", buffering=0) as file:
@@ -31,7 +31,7 @@ def append(folder: pathlib.Path, record: Mapping[str, Any]) -> None:
 
 
 def read(folder: pathlib.Path) -> list[dict[str, Any]]:
-    """The lines, oldest first, without empty ones and a partial last one that a killed process left.
+    """The lines, oldest first, without empty lines and without a partial last line that a killed process left.
 
     Raises:
       ValueError: a line is broken.
@@ -50,14 +50,14 @@ def read(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def truncate(folder: pathlib.Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """Rewrite the log with the lines for which `keep` is true, as when a run starts again from an earlier round."""
+    """Keeps only the lines for which `keep` is true, as when a run starts again from an earlier round."""
     lines = [atomic_file.to_json(record, indent=None) for record in read(folder) if keep(record)]
     with atomic_file.explained("write the log", folder / LOG):
         atomic_file.write(folder / LOG, b"".join(lines))
 
 
 def _whole_lines(file: Any) -> int:
-    """Length of a log up to the end of its last whole line."""
+    """Bytes of a log up to the end of its last whole line."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(size - 1, 0))
     if file.read(1) in (b"", b"\n"):

@@ -1,4 +1,4 @@
-"""What `manifest.json` and every result state: versions, devices, commit, key and arguments."""
+"""The manifest, in `manifest.json` and in every result: versions, devices, commit, key and arguments."""
 
 import datetime
 import json
@@ -16,24 +16,24 @@ from fedjax_priv.base import Key
 from fedjax_priv.runs.records import atomic_file
 
 VOLATILE = {"commit", "date", "numpy_version", "python_version", "processes"}
-"""Entries that may differ when a run is resumed; what would change the run is a fact as well."""
+"""Entries that may differ when a run is resumed; facts notice a difference that would change the run."""
 OF_THE_END = {"caveats", "num_params", "programs", "compile_seconds", "interrupted", "rounds_done", "failed_rounds",
               "failed_because", "waves", "runs_done"}  # fmt: skip
 """Entries that a run adds when it has ended."""
 
 
 def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
-    """Describe a run, so that it can be run again.
+    """Describes a run, so that it can be run again.
 
     Args:
       key: root key of the run, a typed scalar key.
-      **arguments: what the run was called with. Numbers and strings are kept, truth values become 0 or 1, anything
-        else its `str`.
+      **arguments: what the run was called with. Numbers and strings are kept, truth values become 0 or 1, and any other
+        value becomes its `str`.
 
     Returns:
       `<package>_version` of fedjax_priv, jax, jaxlib, numpy and python; `backend`, `device_kind`, `num_devices` (all
-      that JAX sees); `commit` of the checkout the package lies in, ending in `-dirty` where tracked files were
-      changed, `"unknown"` outside one; `date` (UTC, ISO 8601); `key` (the words of the key in hexadecimal),
+      that JAX sees); `commit` of the checkout that contains the package, ending in `-dirty` if tracked files were
+      changed, `"unknown"` outside a checkout; `date` (UTC, ISO 8601); `key` (the words of the key in hexadecimal),
       `key_impl`; then the arguments. Values are strings and numbers.
     """
     devices = jax.devices()
@@ -54,10 +54,10 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
 
 
 def manifest_with(config: Mapping[str, Any], **arguments: Any) -> dict[str, str | int | float]:
-    """The manifest of a run, with what `keep.config` adds.
+    """The manifest of a run, with the entries of `keep.config`.
 
     Raises:
-      ValueError: `config` has a name that the manifest has already, or that the result says how the run ended in.
+      ValueError: `config` has a name of the manifest, or of an entry that the result adds at the end.
     """
     own = manifest(**arguments)
     if taken := sorted(config.keys() & (own.keys() | OF_THE_END)):
@@ -66,7 +66,7 @@ def manifest_with(config: Mapping[str, Any], **arguments: Any) -> dict[str, str 
 
 
 def lasting(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same when a run is resumed, as it is read from a file: a number that is not finite is null."""
+    """The entries that must be the same when a run is resumed, as JSON gives them back: nan and inf become None."""
     read = json.loads(atomic_file.to_json(asked))
     return {name: value for name, value in read.items() if name not in VOLATILE}
 
@@ -79,10 +79,10 @@ def _version(package: str) -> str:
 
 
 def commit() -> str:
-    """Commit of the checkout that tracks this file: an environment inside another project's checkout is not one.
+    """Commit of the checkout that tracks this file. An environment inside another project's checkout does not count.
 
     Returns:
-      40 hexadecimal digits, followed by `-dirty` where tracked files were changed; `"unknown"` outside a checkout.
+      40 hexadecimal digits, followed by `-dirty` if tracked files were changed; `"unknown"` outside a checkout.
     """
     file = pathlib.Path(__file__).resolve()
     git = ["git", "-C", str(file.parent)]
@@ -98,7 +98,7 @@ def commit() -> str:
 
 
 def plain(value: Any) -> str | int | float:
-    """A value as an attribute of a netCDF file can be: a number or a string."""
+    """A value as a number or a string, which an attribute of a netCDF file can be."""
     if isinstance(value, bool | np.bool_ | np.integer):
         return int(value)
     if isinstance(value, np.floating):

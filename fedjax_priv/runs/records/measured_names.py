@@ -1,4 +1,4 @@
-"""What is measured under the name of an axis of its sweep: kept as `measured_NAME`, and read as what it is."""
+"""Renames a measured variable that has the name of a sweep's axis: it is stored as `measured_NAME`."""
 
 from collections.abc import Collection, Mapping
 
@@ -8,12 +8,12 @@ _MARK = "measured_"
 
 
 def beside_axes(name: str, axes: Collection[str]) -> str:
-    """The name of a variable in a sweep with these axes."""
+    """The name under which a sweep with these axes stores a variable."""
     return f"{_MARK}{name}" if name in axes else name
 
 
 def variables_of(result: xr.Dataset) -> dict[str, xr.DataArray]:
-    """The variables of a run or a sweep, by the names that they were measured under.
+    """The variables of a run or a sweep, by the names under which they were measured.
 
     Examples:
       >>> point = xr.Dataset({"measured_level": ("round", [0.5])}, {"level": 3.0})
@@ -24,8 +24,9 @@ def variables_of(result: xr.Dataset) -> dict[str, xr.DataArray]:
 
 
 def described(numbers: Mapping[str, tuple[xr.DataArray, str, str]]) -> xr.Dataset:
-    """Numbers derived from a run or a sweep, with what they mean and their units; one under the name of an axis, too,
-    becomes `measured_NAME`.
+    """Dataset of numbers derived from a run or a sweep, with meanings and units.
+
+    A number that has the name of an axis becomes `measured_NAME`.
     """
     return xr.Dataset({
         beside_axes(name, [*map(str, values.coords)]): values.assign_attrs(long_name=meaning, units=units)
@@ -34,7 +35,7 @@ def described(numbers: Mapping[str, tuple[xr.DataArray, str, str]]) -> xr.Datase
 
 
 def without_axes(point: xr.Dataset) -> xr.Dataset:
-    """A point of a sweep whose variables have the names that they were measured under."""
+    """A point of a sweep, with the variables under the names under which they were measured."""
     names = {str(name): own for name in point.data_vars if (own := _own(str(name), point)) != name}
     return point.drop_vars([*names.values()], errors="ignore").rename(names)
 

@@ -10,7 +10,7 @@ except ImportError:  # on Windows two processes in one folder go unnoticed
 
 
 def only_owner(path: pathlib.Path) -> IO[bytes]:
-    """Lock the file `path`, until it is closed or the process ends, however it ends.
+    """Locks the file `path` until the returned file is closed or the process ends in any way.
 
     Raises:
       BlockingIOError: another process has the lock.

@@ -18,37 +18,37 @@ from fedjax_priv.status import describe
 VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
 RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because", "epsilon", "adversary"}
-"""Names of the result of a run or a sweep, which what is measured or observed must leave alone."""
+"""Names that results of runs and sweeps use; measured and observed variables must not have them."""
 TAKEN = RESERVED | {"wave", "chunk", "megabytes", "failed", "metrics"}
-"""Those and the names of a log's entries, which metrics and axes must leave alone."""
+"""These, and the names of a log's entries; metrics and axes must not have them."""
 
 
 class Chunk(NamedTuple):
-    """Results of a chunk of rounds, NumPy arrays; their first axis is the `p` runs of a wave, 1 for a run alone."""
+    """Results of a chunk of rounds, NumPy arrays; the first axis has the `p` runs of a wave, 1 for a single run."""
 
-    rounds: int  # done after it
-    seconds: float  # its rounds took
+    rounds: int  # that the run has done after this chunk
+    seconds: float  # that the rounds of this chunk took
     info: dict[str, Any]  # `RoundInfo` without its direction, [p, rounds of the chunk, ...]
     metrics: dict[str, Any]  # after its last round, [p]
-    params: Any  # after its last round, [p, d]; () once a later chunk has them
+    params: Any  # after its last round, [p, d]; () if a later chunk has parameters
 
 
 def add(chunk: Chunk, finished: list[Chunk]) -> None:
-    """Keep a chunk in one step, which no interrupt can split. Only the last parameters are kept."""
+    """Appends a chunk in one step, which no interrupt can split. Only the last chunk keeps its parameters."""
     finished.append(chunk)
     if len(finished) > 1:
         finished[-2] = finished[-2]._replace(params=())
 
 
 MEASURED, OBSERVED = "measured/", "observed/"
-"""Mark what layers measured, and what `federated_round(observe=...)` gave, among the fields of `RoundInfo`."""
+"""Prefixes, among the fields of `RoundInfo`, of what layers measured and of what `observe` returned."""
 
 
 def flat_measured(measured: PyTree) -> dict[str, Any]:
-    """Fields by marked name.
+    """What layers measured, as fields with the prefix `MEASURED`.
 
     Raises:
-      ValueError: a name is taken.
+      ValueError: the result uses a name.
     """
     if taken := sorted(RESERVED & {*dict(measured)}):
         raise ValueError(f"layers must measure under names that the result does not use, got {taken}")
@@ -56,10 +56,10 @@ def flat_measured(measured: PyTree) -> dict[str, Any]:
 
 
 def flat_observed(observed: PyTree, measured: PyTree = ()) -> dict[str, Any]:
-    """Fields by marked name.
+    """What `observe` returned, as fields with the prefix `OBSERVED`.
 
     Raises:
-      ValueError: it is not a dict of numbers or vectors by name, or a name is taken, by `measured` too.
+      ValueError: `observed` is not a dict of numbers or vectors by name, or the result or `measured` uses a name.
     """
     if isinstance(observed, tuple) and not observed:
         return {}
@@ -77,22 +77,22 @@ def flat_observed(observed: PyTree, measured: PyTree = ()) -> dict[str, Any]:
 
 
 def _is_recorded(value: Any) -> bool:
-    """Whether it is a number or a vector of numbers; keys of JAX are none."""
+    """Whether a value is a number or a vector of numbers; a JAX key is not a number."""
     if isinstance(value, bool | int | float):
         return True
     return getattr(value, "ndim", 2) <= 1 and not jnp.issubdtype(value.dtype, jax.dtypes.extended)
 
 
 def names(info: Mapping[str, Any], *marks: str) -> list[str]:
-    """What was observed or measured, or one of these, by name."""
+    """The names of what was measured and observed; with `marks`, of one of these only."""
     return [name.partition("/")[2] for name in info if name.startswith(marks or (MEASURED, OBSERVED))]
 
 
 def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, run: int = 0) -> xr.Dataset:
-    """Join the chunks of a run.
+    """Joins the chunks of a run.
 
     Args:
-      chunks: finished chunks in order, the first one without a round: the evaluation before the run.
+      chunks: finished chunks in order; the first one has no round, but the evaluation before the run.
       empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
       attrs: attributes of the result.
       run: which run of the wave.
@@ -124,7 +124,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
 
 
 def last_loss(info: Mapping[str, Any]) -> np.ndarray:
-    """Training loss of the last round, `[p]`, the mean over the clients that train; NaN if nobody does."""
+    """Training loss of the last round, `[p]`: the mean over the clients that train; NaN if none trains."""
     there = np.any([way[:, -1] > 0 for link in info["bits"].values() for way in link], axis=0)
     if (refused := info.get(MEASURED + "sat_out")) is not None:
         there &= ~refused[:, -1].astype(bool)

@@ -1,4 +1,4 @@
-"""The folder of a run: make it, write and read its manifest and its result."""
+"""Makes the folder of a run; writes and reads its manifest and its result."""
 
 import io
 import json
@@ -18,23 +18,23 @@ MANIFEST, RESULT, CHECKPOINT = "manifest.json", "result.nc", "checkpoint"
 # Level 1 without byte shuffling: a sixth of the size, and quicker to write than the plain values.
 _COMPRESSED = {"zlib": True, "complevel": 1, "shuffle": False}
 _OF_CARDS = ("python -m experiments", "python experiments/")
-"""How the command begins that made a card, in its manifest; the second one is of older cards."""
+"""Prefixes of the command in the manifest of a card; older cards have the second one."""
 
 
 class CardError(ValueError):
-    """The folder is that of a card of `reproduce`, and of no run."""
+    """The folder belongs to a card of `reproduce`, and not to a run."""
 
 
 def create(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
-    """Make the folder of a new run, and its parents; if several processes try at once, one succeeds.
+    """Makes the folder of a new run, and its parents; if several processes try at once, only one succeeds.
 
     Args:
-      folder: missing or empty. Files that a process left when it was killed in here do not count.
-      manifest: what was asked for, as JSON can hold it.
+      folder: missing or empty. Unfinished files of a process that was killed inside this function do not count.
+      manifest: describes the run, in values that JSON can hold.
 
     Raises:
       FileExistsError: the folder is not empty.
-      OSError: the folder cannot be made or written: read-only, a file in the way, a full disk.
+      OSError: the folder cannot be made or written: it is read-only, a file has its name, or the disk is full.
     """
     with atomic_file.explained("make the folder of a run", folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -51,11 +51,11 @@ def create(folder: pathlib.Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
-    """Read the manifest that `create` wrote.
+    """Reads the manifest that `create` wrote.
 
     Raises:
-      CardError: the folder is that of a card of `reproduce`.
-      ValueError: the folder is missing or not that of a run, or its manifest is broken.
+      CardError: the folder belongs to a card of `reproduce`.
+      ValueError: the folder is missing or does not belong to a run, or its manifest is broken.
     """
     path = folder / MANIFEST
     try:
@@ -72,7 +72,7 @@ def read_manifest(folder: pathlib.Path) -> dict[str, Any]:
 
 
 def save(folder: pathlib.Path, dataset: xr.Dataset) -> None:
-    """Write the result; it replaces an older one.
+    """Writes the result; it replaces an older one.
 
     Args:
       folder: of a run.
@@ -93,7 +93,7 @@ def save(folder: pathlib.Path, dataset: xr.Dataset) -> None:
 
 
 def can_hold(attrs: Mapping[Any, Any], coords: Mapping[str, Sequence[Any]]) -> bool:
-    """Whether a result with these attributes and values of axes can be saved and loads as it was."""
+    """Whether a result with these attributes and values of axes can be saved, and is the same when it is loaded."""
     file = io.BytesIO()
     try:
         dataset = xr.Dataset(coords={name: (name, list(labels)) for name, labels in coords.items()}, attrs=attrs)
@@ -104,26 +104,26 @@ def can_hold(attrs: Mapping[Any, Any], coords: Mapping[str, Sequence[Any]]) -> b
 
 
 def is_saved(folder: pathlib.Path) -> bool:
-    """Whether the run of a folder has a result, of which only the header is read.
+    """Whether the run of a folder has a result; only the file's header is read.
 
     Raises:
-      ValueError: the file is broken, such as one that is cut short.
+      ValueError: the file is broken, for instance cut short.
     """
     path = folder / RESULT
     if not path.is_file():
         return False
     try:
         h5py.File(path, "r").close()
-    except Exception as error:  # what HDF5 raises depends on the byte that is wrong
+    except Exception as error:  # HDF5 raises different errors for different wrong bytes
         raise _broken(path, error) from error
     return True
 
 
 def load(folder: str | os.PathLike) -> xr.Dataset:
-    """The result of a run, in memory, as it was saved bit for bit.
+    """The result of a run, in memory, bit for bit as it was saved.
 
     Raises:
-      ValueError: the folder is not that of a run, or the run has no result yet, or the file is broken.
+      ValueError: the folder does not belong to a run, the run has no result yet, or the file is broken.
     """
     folder = pathlib.Path(folder)
     read_manifest(folder)
@@ -132,7 +132,7 @@ def load(folder: str | os.PathLike) -> xr.Dataset:
         raise ValueError(f"{folder} has no {RESULT} yet: the run is in progress, or was stopped and can be resumed")
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-    except Exception as error:  # what HDF5 raises depends on the byte that is wrong
+    except Exception as error:  # HDF5 raises different errors for different wrong bytes
         raise _broken(path, error) from error
     for attrs in (dataset.attrs, *(dataset[name].attrs for name in dataset.variables)):
         attrs.update({name: value.item() for name, value in attrs.items() if isinstance(value, np.generic)})
@@ -144,7 +144,7 @@ def _broken(path: pathlib.Path, error: Exception) -> ValueError:
 
 
 def _claim(part: pathlib.Path, path: pathlib.Path) -> None:
-    """Give a finished file a name that must be new. Without hard links, the name holds an empty file for a moment."""
+    """Gives a finished file a name that must be new. Without hard links, the name holds an empty file for a moment."""
     try:
         os.link(part, path)
     except FileExistsError:

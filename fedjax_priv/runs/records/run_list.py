@@ -10,30 +10,30 @@ from fedjax_priv.runs.records import log_file
 from fedjax_priv.runs.records.run_folder import CHECKPOINT, MANIFEST, CardError, is_saved, read_manifest
 
 _BROKEN = (ValueError, KeyError, TypeError, AttributeError, OSError)
-"""What reading files raises that are not as a run writes them."""
+"""Errors that are raised when files are not as a run writes them."""
 
 
 class RunSummary(NamedTuple):
-    """What the folder of a run says."""
+    """What the folder of a run tells about the run."""
 
     folder: pathlib.Path
     system: str
     status: Literal["finished", "unfinished", "broken"]
-    rounds_done: int | None  # of a sweep, those of all its runs together; None: not known, since the log is broken
-    rounds: int  # asked for
+    rounds_done: int | None  # in a sweep, the sum over its runs; None: unknown, since the log is broken
+    rounds: int  # that were asked for; in a sweep, the sum over its runs
     date: str
-    metrics: dict[str, float]  # the last ones; none of a sweep, nor where the log is broken
+    metrics: dict[str, float]  # the last ones; empty for a sweep, or if the log is broken
     runs: int = 1
 
 
 def summaries(root: pathlib.Path) -> list[RunSummary]:
-    """Every run in `root` and in the folders below it, oldest first; one that cannot be read is "broken".
+    """Every run in `root` and in the folders below it, oldest first; a run that cannot be read is "broken".
 
-    Links to folders are followed; a run is listed once, under its own name if that is below `root`. Folders of cards of
-    `reproduce` are no runs, and are left out.
+    Links to folders are followed. A run is listed once, under its real path if this is below `root`. Folders of cards
+    of `reproduce` are left out.
 
     Raises:
-      ValueError: `root` is no folder.
+      ValueError: `root` is not a folder.
     """
     if not root.is_dir():
         raise ValueError(f"root must be a folder, got {root}")
@@ -42,7 +42,7 @@ def summaries(root: pathlib.Path) -> list[RunSummary]:
 
 
 def _folders_with_manifest(root: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Each folder once; links come last, so that what is below `root` itself has the name that it has there."""
+    """Each folder with a manifest, once. Links come last, so that a folder below `root` is listed by its path there."""
     seen, links = set(), [str(root)]
     for link in links:
         for folder, inside, files in os.walk(link):
@@ -57,7 +57,7 @@ def _folders_with_manifest(root: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _summary(folder: pathlib.Path) -> RunSummary | None:
-    """What is known of a run; None for a card."""
+    """The summary of a run; None for a card."""
     try:
         manifest, finished = read_manifest(folder), is_saved(folder)
         runs = int(manifest.get("runs", 1))
@@ -79,7 +79,7 @@ def _summary(folder: pathlib.Path) -> RunSummary | None:
 
 
 def _of_log(folder: pathlib.Path, runs: int, *, needed: bool) -> tuple[int | None, dict[str, float]]:
-    """Rounds done and the last metrics; a run that has a result does not need its log."""
+    """Rounds done and the last metrics. A broken log is an error only if `needed`: if the run has no result."""
     try:
         log = log_file.read(folder)
         last = log[-1] if log and runs == 1 else {}
@@ -92,7 +92,7 @@ def _of_log(folder: pathlib.Path, runs: int, *, needed: bool) -> tuple[int | Non
 
 
 def _rounds_done(log: list[dict[str, Any]]) -> int:
-    """Rounds done by the log; in a sweep, each run of a wave has a line per chunk."""
+    """Rounds done according to the log; in a sweep, each run of a wave has a line per chunk."""
     waves: dict[int, list[int]] = {}
     for line in log:
         waves.setdefault(line.get("wave", 0), []).append(line["round"])

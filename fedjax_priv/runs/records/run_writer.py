@@ -1,4 +1,4 @@
-"""Everything a run writes to its folder, and what it reads there when it is resumed."""
+"""Writes everything that a run writes to its folder, and reads it when the run is resumed."""
 
 import contextlib
 import json
@@ -28,21 +28,22 @@ class Keep(NamedTuple):
     """
 
     folder: str | pathlib.Path
-    every: int | None = None  # rounds between two checkpoints, a multiple of a chunk's; None: after every chunk
+    every: int | None = None  # rounds between two checkpoints, a multiple of a chunk's rounds; None: every chunk
     resume: bool = False  # continue the run in the folder, or start it if there is none
-    config: Mapping[str, Any] = MappingProxyType({})  # for the manifest, such as the "system" that `list` shows
+    config: Mapping[str, Any] = MappingProxyType({})  # further manifest entries, such as the "system" that `list` shows
 
 
 class RunWriter:
-    """Owns the folder of a run in progress. All processes of a run call its methods at the same places."""
+    """Owns the folder of a run in progress. All processes of a run must call its methods in the same order."""
 
     def __init__(self, keep: Keep, asked: Mapping[str, Any], every: int):
-        """Make the folder, or find the run in it.
+        """Makes the folder, or finds the run in it.
 
         Raises:
-          ValueError: `keep.every` is not a multiple of `every`; the folder holds another run, the difference is named.
+          ValueError: `keep.every` is not a multiple of `every`, or the folder holds another run (the difference is
+            named).
           FileExistsError: the folder is not empty, and `keep.resume` is not set.
-          OSError: the folder cannot be written, or another process runs in it.
+          OSError: the folder cannot be written, or another process is writing to it.
         """
         _validate.one_of((True, False), **{"keep.resume": keep.resume})
         self.folder = pathlib.Path(keep.folder)
@@ -54,7 +55,7 @@ class RunWriter:
         try:
             self.facts, self._position = processes.on_first(lambda: self._open(keep.resume, asked))
         except BaseException as error:
-            if isinstance(error, Exception) and not isinstance(error, BlockingIOError):  # another process runs in it
+            if isinstance(error, Exception) and not isinstance(error, BlockingIOError):  # else another process uses it
                 self.remove_if_unused()
             self.close()
             raise
@@ -64,7 +65,7 @@ class RunWriter:
         try:
             run_folder.create(self.folder, asked)
             self._new = True
-        except FileExistsError:  # as for the later of two processes that begin at once
+        except FileExistsError:  # to be resumed, or another process made it a moment ago
             if not (resume and (self.folder / run_folder.MANIFEST).exists()):
                 raise
             facts.check_same(self.folder, lasting(run_folder.read_manifest(self.folder)), lasting(asked))
@@ -75,13 +76,11 @@ class RunWriter:
             if not (self.folder / run_folder.RESULT).exists():
                 begun = (inside / checkpoint.STATE).exists()
                 return facts.read(self.folder, begun=begun), self._last_position(inside)
-        shutil.rmtree(
-            inside, ignore_errors=True
-        )  # a process that has just finished the run, or was killed then, left it
+        shutil.rmtree(inside, ignore_errors=True)  # left by a process that just finished the run, or was killed then
         return facts.read(self.folder, begun=True), Position()
 
     def _last_position(self, inside: pathlib.Path) -> Position:
-        """Go back to the last checkpoint: log lines of later chunks are removed, as these will run again."""
+        """Reads the last checkpoint, and removes log lines of later chunks, which will be computed again."""
         _remove_parts(self.folder, inside)
         position = checkpoint.read(inside)
         done = [sum(len(checkpoint.read_chunks(inside / name)) for name in names) for names in position.files]
@@ -90,10 +89,10 @@ class RunWriter:
         return position
 
     def fact(self, name: str, value: Any) -> None:
-        """Record what the run depends on; a number that was recorded before stays.
+        """Records something that the run depends on; a number that is recorded already is kept.
 
         Raises:
-          ValueError: a digest, which is a string, was another one when the run began.
+          ValueError: a string, which is a digest, differs from the recorded one.
         """
         if name not in self.facts:
             self.facts[name] = value
@@ -103,28 +102,28 @@ class RunWriter:
             facts.check_same(self.folder, {name: self.facts[name]}, {name: value})
 
     def finished_chunks(self, wave: int) -> list[Chunk]:
-        """Chunks of a wave in its checkpoints; none once the run has ended."""
+        """The chunks of a wave in its checkpoints; empty if the run has ended."""
         if wave >= len(self._position.files):
             return []
         names, inside = self._position.files[wave], self.folder / run_folder.CHECKPOINT
         return processes.on_first(lambda: [c for name in names for c in checkpoint.read_chunks(inside / name)])
 
     def saved_state(self, wave: int) -> tuple[np.ndarray, ...] | None:
-        """State of a wave at its last checkpoint."""
+        """The state of a wave at its last checkpoint; None if there is none."""
         return self._position.state if wave == self._position.wave and self._position.state else None
 
     def write_checkpoint(self, wave: int, chunks: Sequence[Chunk], state: Sequence[np.ndarray]) -> None:
-        """Write finished chunks and the state after them.
+        """Writes finished chunks and the state after them.
 
         Raises:
-          OSError: the folder is read-only, or the disk is full; the last checkpoint counts.
+          OSError: the folder is read-only, or the disk is full; the last checkpoint remains valid.
         """
         before = self._position.files
         files = before if wave < len(before) else (*before, ())
         name = f"chunks-{wave:05d}-{chunks[-1].rounds:08d}.npz"
         position = Position(wave, (*files[:wave], (*files[wave], name)), tuple(state))
         processes.on_first(lambda: self._write(name, chunks, position))
-        self._position = position._replace(state=())  # on a CPU it is the memory of a state that is about to be donated
+        self._position = position._replace(state=())  # on a CPU these arrays share memory that will be donated
 
     def _write(self, name: str, chunks: Sequence[Chunk], position: Position) -> None:
         inside = self.folder / run_folder.CHECKPOINT
@@ -133,7 +132,7 @@ class RunWriter:
             checkpoint.write(inside, position)
 
     def append_log(self, record: Mapping[str, Any]) -> None:
-        """Add a line to the log."""
+        """Adds a line to the log."""
         processes.on_first(lambda: log_file.append(self.folder, record))
 
     def is_finished(self) -> bool:
@@ -141,17 +140,17 @@ class RunWriter:
         return processes.on_first(lambda: (self.folder / run_folder.RESULT).exists())
 
     def read_result(self) -> xr.Dataset:
-        """The result of a run that has ended."""
+        """Reads the result of a run that has ended."""
         return processes.on_first(lambda: run_folder.load(self.folder))
 
     def write_result(self, dataset: xr.Dataset) -> None:
-        """Write the result and remove the checkpoints."""
+        """Writes the result and removes the checkpoints."""
         processes.on_first(lambda: run_folder.save(self.folder, dataset))
         self.close()
         processes.on_first(lambda: shutil.rmtree(self.folder / run_folder.CHECKPOINT, ignore_errors=True))
 
     def remove_if_unused(self) -> None:
-        """Remove a new folder in which no round was logged; from one that was there, what was written to it."""
+        """If nothing was logged: removes a folder that this writer made; in an older folder, removes its new files."""
         if not self._new or log_file.read(self.folder):
             return
         shutil.rmtree(self.folder if self._made else self.folder / run_folder.CHECKPOINT, ignore_errors=True)
@@ -160,14 +159,14 @@ class RunWriter:
                 (self.folder / name).unlink()
 
     def close(self) -> None:
-        """Let another process use the folder."""
+        """Lets another process use the folder."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
 
 def _remove_parts(*folders: pathlib.Path) -> None:
-    """Remove unfinished files of a killed process."""
+    """Removes unfinished files of a killed process."""
     for folder in folders:
         for path in folder.glob(".*.part"):
             path.unlink()
@@ -175,7 +174,7 @@ def _remove_parts(*folders: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def opened(keep: Keep | None, asked: Mapping[str, Any], every: int) -> Iterator[RunWriter | None]:
-    """The writer of a run while the context lasts; None if nothing is to be kept."""
+    """The writer of a run while the context lasts; None if `keep` is None."""
     if keep is None:
         yield None
         return
