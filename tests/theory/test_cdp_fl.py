@@ -158,7 +158,7 @@ POINTS = np.linspace(-12, 12, 400_001)
 
 
 def sums(q, used, rest=0.0):
-    """Density of a sum with noise of deviation 1 in which a sample of a batch changes the mean from `rest` to `used`."""
+    """Density of a sum with noise of deviation 1, of mean `used` if the sample is in the batch, else `rest`."""
     return q * stats.norm.pdf(POINTS, used) + (1 - q) * stats.norm.pdf(POINTS, rest)
 
 
