@@ -131,7 +131,7 @@ def samples(config: Config) -> int:
 
 
 def clients_of(config: Config) -> ClientData:
-    """Equal numbers of samples: theorems about noise in local steps need whole batches."""
+    """Equal numbers of samples, so that eps of a sample is the same for all clients."""
     whole = dataset(config.task)
     kept = samples(config) * config.num_clients
     order = np.random.default_rng(config.seed).permutation(len(whole.y_train))[:kept]

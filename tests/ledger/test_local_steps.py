@@ -21,7 +21,8 @@ from fedjax_priv.ledger import ledger, worst
 from fedjax_priv.ledger.by_release import ACCOUNTANTS
 from fedjax_priv.ledger.local_noise import COVERED, FINE
 from fedjax_priv.testing import cohort_of
-from fedjax_priv.theory import cdp_fl, gaussian, wireless
+from fedjax_priv.theory import cdp_fl, gaussian, sampled_gaussian, wireless
+from fedjax_priv.theory.sampled_gaussian import Round
 
 N, TAU, M, DELTA, MU, PULL = 100, 10, 4, 1e-5, 0.9, 1.9
 SIGMA, CLIP = 0.8, 1.0
@@ -275,9 +276,37 @@ def test_noisy_steps_protect_a_sample_in_every_system(system, how):
 
 
 def test_noise_that_no_theorem_covers_says_why():
-    for how, why in ((dict(sample_clip=None), "not clipped"), (dict(batch_size=3), "whole batches of 3")):
-        (entry,) = entries(systems.robust_fedavg(noisy(**how), num_clients=N))
-        assert entry.proved.epsilon is None and why in entry.proved.why
+    (entry,) = entries(systems.robust_fedavg(noisy(sample_clip=None), num_clients=N))
+    assert entry.proved.epsilon is None and "not clipped" in entry.proved.why
+
+
+UNEVEN = np.resize([4, 3, 2, 1], N)
+
+
+@pytest.mark.parametrize("how", [dict(num_steps=3), dict(num_steps=1), dict(num_epochs=2, num_steps=None)], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_clients_need_no_whole_batches(how, size):
+    """Row 1 charges the farthest that a replaced sample moves an update in 64 draws, with gradients G and -G."""
+    local = noisy(batch_size=size, gradient_noise=0.0, learning_rate=1.0, **how)
+    one, other = (jnp.full((N, M, 1), -CLIP).at[:, 0].set(first) for first in (CLIP, -CLIP))
+    data = ClientData(one, jnp.asarray(UNEVEN, jnp.int32))
+    train = jax.jit(jax.vmap(lambda key, data: local.apply(key, (), jnp.zeros(1), data, cohort_of(N))[0], (0, None)))
+    keys = jax.random.split(jax.random.key(0), 64)
+    moved = np.abs(train(keys, data) - train(keys, data._replace(examples=other))).max(0)[:, 0]
+    proved = by_view(noisy(batch_size=size, **how), count=UNEVEN, lipschitz=None)["everybody"].proved
+    uses = np.round(moved * size / (2 * CLIP))
+    np.testing.assert_allclose(
+        proved.epsilon, gaussian.epsilon(DELTA, np.sqrt(uses) * 2 * CLIP / size / SIGMA), rtol=1e-6
+    )
+
+
+def test_a_fresh_batch_holds_a_sample_by_chance_or_all_of_them():
+    found = by_view(noisy(num_steps=1, batch_size=3), count=UNEVEN, system=systems.dp_sgd)["everybody"].proved
+    chance = [
+        sampled_gaussian.epsilon(DELTA, [(Round(SIGMA * 3 / CLIP, rate, "fixed size"), 1)], "replacement")
+        for rate in (0.75, 1.0, 1.0, 1.0)
+    ]
+    np.testing.assert_allclose(found.epsilon[:4], chance, rtol=1e-4)
 
 
 def test_a_client_without_samples_adds_no_noise():

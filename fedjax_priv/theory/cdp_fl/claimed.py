@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_priv.theory import _validate, zcdp
 from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.cdp_fl.training import Training, batches_of, check_selected, checked
+from fedjax_priv.theory.cdp_fl.training import Training, check_selected, checked
 
 
 class DpSgdEpsilon(NamedTuple):
@@ -98,12 +98,20 @@ def step_rho(clip: Numbers, batch_size: Numbers, sigma: Numbers) -> Result:
 def printed_rho(training: Training) -> Result:
     """The rho of eq. 10 at sigma = 1, as printed, for any number of local steps; it falls as 1 / sigma^2."""
     one = checked(training._replace(sigma=1.0))
-    return one.rounds_taken * (one.local_steps / batches_of(training) / one.num_selected) * one.step_rho
+    return one.rounds_taken * (one.local_steps / _equal_batches(training) / one.num_selected) * one.step_rho
+
+
+def _equal_batches(training: Training) -> Result:
+    """B = m/gamma; ValueError unless it is an integer."""
+    batches, rest = np.divmod(np.asarray(training.num_samples, np.float64), training.batch_size)
+    if rest.any():
+        _validate.fail("batch_size", training.batch_size, f"a divisor of num_samples = {training.num_samples}")
+    return batches
 
 
 def _whole_passes(training: Training) -> Result:
     one = checked(training._replace(sigma=1.0))
-    if np.any(one.local_steps % batches_of(training)):
+    if np.any(one.local_steps % _equal_batches(training)):
         allowed = (
             f"a multiple of num_samples / batch_size = {training.num_samples} / {training.batch_size} "
             "(Theorem 1 is for whole passes)"

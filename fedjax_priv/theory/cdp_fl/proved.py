@@ -7,7 +7,7 @@ import numpy as np
 from fedjax_priv.theory import _validate, gaussian, zcdp
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.cdp_fl import round_costs
-from fedjax_priv.theory.cdp_fl.training import Training, batches_of, checked
+from fedjax_priv.theory.cdp_fl.training import Training, checked
 
 Row = np.integer | np.ndarray
 Adversary = Literal["everybody", "server", "device", "coalition"]
@@ -52,10 +52,11 @@ def proved_rho(
     """How much can be proved to leak? The smallest rho of the rows that apply, for rounds that are all alike.
 
     Rows 3 and 4 are for sums of real vectors: rounding before the sum costs them what the rounding's grid is to the
-    noise. Masks from a pseudorandom function make rows 2 to 4 computational. Arguments are broadcast.
+    noise. Masks from a pseudorandom function make rows 2 to 4 computational. Each pass over the data has
+    B = ceil(m/gamma) batches, of which the last may be smaller, and each sample is in one. Arguments are broadcast.
 
     Args:
-      training: whose batch size divides the number of samples.
+      training: of one device, or of several as arrays.
       adversary: "everybody" sees all local steps, with all other devices; "server", or an outsider, sees the sum; so
         does a curious "device" among the selected, which knows its own noise, and a "coalition" of some of them.
       colluding: selected devices of the "coalition" whose uploads are in the sum.
@@ -72,7 +73,7 @@ def proved_rho(
       0.024 0.002
     """
     one = checked(training)
-    taken, steps, batches = one.rounds_taken, one.local_steps, batches_of(training)
+    taken, steps, batches = one.rounds_taken, one.local_steps, one.batches
     uploads = _unknown_uploads(training, adversary, colluding, dropped)
     if adversary == "everybody":
         plain = best = round_costs.every_step(steps, batches)

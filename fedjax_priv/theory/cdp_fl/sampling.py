@@ -13,12 +13,9 @@ def amplified_epsilon(training: Training, delta: Numbers) -> Result:
 
     The larger of the two orders of neighbours at each eps (Zhu, Dong and Wang 2022), composed over rounds. One round
     attains it if all other gradients are alike and opposite to that of the sample. More rounds stay a little below: 4%
-    after 13 rounds at a rate of 0.1. Whoever sees the sum of r uploads must know none of the r noises; with r = 1 it
-    holds against everybody but the device. Batches cut from one shuffle are not drawn afresh. `training.local_steps`
-    is not read.
-
-    Raises:
-      ValueError: the batch is larger than the data.
+    after 13 rounds at a rate of 0.1. A batch larger than the data holds all of it. Whoever sees the sum of r uploads
+    must know none of the r noises; with r = 1 it holds against everybody but the device. Batches cut from one shuffle
+    are not drawn afresh. `training.local_steps` is not read.
 
     Examples:
       >>> training = Training(2, 1, clip=1.0, num_selected=10, num_samples=1000, batch_size=10, sigma=0.1)
@@ -26,12 +23,10 @@ def amplified_epsilon(training: Training, delta: Numbers) -> Result:
       0.06
     """
     one = checked(training)
-    if (one.batch_size > one.num_samples).any():
-        _validate.fail("batch_size", training.batch_size, f"at most num_samples = {training.num_samples}")
     delta = _validate.real("(0, 1)", delta=delta)
     replaced = np.sqrt(2 * one.step_rho / one.num_selected)  # how far the sum moves, in deviations of its noise
     each = np.vectorize(_amplified, otypes=[np.float64])
-    return each(one.rounds_taken, 2 / replaced, one.batch_size / one.num_samples, delta)[()]
+    return each(one.rounds_taken, 2 / replaced, np.minimum(one.batch_size / one.num_samples, 1), delta)[()]
 
 
 def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Numbers) -> Result:

@@ -19,7 +19,7 @@ class Training(NamedTuple):
     clip: Numbers  # G > 0: the norm that each sample's gradient is clipped to
     num_selected: Numbers  # r >= 1: devices of a round, whose uploads are summed
     num_samples: Numbers  # m >= 1: training samples of the device
-    batch_size: Numbers  # gamma >= 1; where B = m/gamma is needed, a divisor of m
+    batch_size: Numbers  # gamma >= 1: what a sum of clipped gradients is divided by, also that of a smaller last batch
     sigma: Numbers | None = None  # > 0: standard deviation of the noise on a coordinate of a batch's mean gradient
 
 
@@ -39,6 +39,11 @@ class Checked(NamedTuple):
         """rho_1 = 2 G^2/(gamma^2 sigma^2), of a local step whose batch has the sample: Delta = 2G/gamma."""
         return (2 * self.clip / self.batch_size / self.sigma) ** 2 / 2
 
+    @property
+    def batches(self) -> Result:
+        """B = ceil(m/gamma), of a pass over the data; the last one may have fewer samples."""
+        return np.ceil(self.num_samples / self.batch_size)
+
 
 def checked(training: Training) -> Checked:
     """The fields; ValueError names one outside its range."""
@@ -47,14 +52,6 @@ def checked(training: Training) -> Checked:
     taken = _validate.integer(at_least=0, rounds_taken=training.rounds_taken)
     clip, sigma = (_validate.real("(0, inf)", **{name: getattr(training, name)}) for name in ("clip", "sigma"))
     return Checked(taken, steps, clip, selected, samples, batch, sigma)
-
-
-def batches_of(training: Training) -> Result:
-    """B = m/gamma; ValueError unless it is an integer."""
-    batches, rest = np.divmod(np.asarray(training.num_samples, np.float64), training.batch_size)
-    if rest.any():
-        _validate.fail("batch_size", training.batch_size, f"a divisor of num_samples = {training.num_samples}")
-    return batches
 
 
 def check_selected(num_selected: Numbers, num_devices: Numbers) -> np.ndarray:
