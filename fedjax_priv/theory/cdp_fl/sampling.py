@@ -1,4 +1,4 @@
-"""What chance adds to the guarantees: secret batches drawn afresh, and the guarantee before devices are drawn."""
+"""What sampling adds to the guarantees: secret batches drawn anew in each round, and a random choice of devices."""
 
 import numpy as np
 
@@ -8,11 +8,11 @@ from fedjax_priv.theory.cdp_fl.training import Training, check_selected, checked
 
 
 def amplified_epsilon(training: Training, delta: Numbers) -> Result:
-    """How private is one step a round (DP-SGD) on a secret batch, drawn afresh without replacement each round?
+    """Which eps has one step per round (DP-SGD) on a secret batch, drawn anew without replacement in each round?
 
-    Renyi differential privacy of Wang, Balle and Kasiviswanathan (2019) by dp-accounting, for the sum of r uploads.
-    Whoever sees the sum must know none of the r noises; with r = 1 it holds against everybody but the device. Batches
-    cut from one shuffle are not drawn afresh. `training.local_steps` is not read.
+    Renyi differential privacy of Wang, Balle and Kasiviswanathan (2019) by dp-accounting, for the sum of r uploads. The
+    adversary sees the sum and must know the noise of none of the r uploads; with r = 1 it may be anybody except the
+    device. It does not hold for batches cut from one shuffle. `training.local_steps` is not read.
 
     Raises:
       ValueError: the batch is larger than the data.
@@ -32,12 +32,12 @@ def amplified_epsilon(training: Training, delta: Numbers) -> Result:
 
 
 def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Numbers) -> Result:
-    """delta(eps) = sum_c Bin(c; T, r/n) delta_c(eps): before it is drawn in which rounds a device takes part.
+    """delta(eps) = sum_c Bin(c; T, r/n) delta_c(eps), the mean over the random rounds in which a device takes part.
 
-    It is no gain in eps: the server and the selected devices know who takes part.
+    It does not improve eps against the server and the selected devices, who know who takes part.
 
     Args:
-      delta: `[..., T+1]`, delta_c(eps) of a device that takes part in c of T rounds, at one eps.
+      delta: `[..., T+1]`, delta_c(eps) of a device that takes part in c = 0, ..., T rounds, at one eps.
       num_selected: r <= n, devices of a round.
       num_devices: n.
 
