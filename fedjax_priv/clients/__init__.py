@@ -1,22 +1,21 @@
 """Which clients take part in a round, and how they train.
 
-- `participation`: draws of a round's cohort; `poisson_draws`, `separated_draws`: those of private training.
-- `schedulers`: few clients a round, by turns or by the gains of their links.
-- `antenna_draws`: all clients, heard by several antennas.
-- `level_draws`: draws that carry the levels at which users are received over the air.
-- `asynchronous_draws`, `capped_draws`: cohorts of the updates that arrive next; `job_times`: when they do;
-  `staleness_factors`: what the server multiplies them by in a secure sum.
-- `cohort_rows`: what draws have in common.
-- `bounded_updates`: weighted and clipped updates, whatever a client's data are.
+- `participation`: draws of a round's cohort. `poisson_draws`, `separated_draws`: draws for private training.
+- `schedulers`: a few clients per round, in turns or by the gains of their links.
+- `antenna_draws`: all clients, and a server with several antennas.
+- `level_draws`: draws with the levels at which users are received over the air.
+- `asynchronous_draws`, `capped_draws`: cohorts of the updates that arrive next. `job_times`: how long jobs take.
+  `staleness_factors`: the server's weights of stale updates in a secure sum.
+- `cohort_rows`: helpers of all draws.
+- `bounded_updates`: weighted and clipped updates, bounded for any data of a client.
 - `local_training`: local SGD and FedSGD.
 - `minibatches`: batches of each client's samples. `shuffles`: their order, as far as it is used.
-- `batch_gradients`: gradients of a batch, with or without clipping and noise. `random_losses`: of losses that draw.
-- `local_steps`: what local training states of its steps, for privacy theorems and for `normalized_updates`, FedNova's.
-- `control_variates`: SCAFFOLD's training, along the average direction of all clients.
-- `replays`: clients that train no model twice.
-- `clipped_gradients`: sums of clipped gradients of single samples, their norms, and how they are measured.
-- `ghost_norms`: the norms, for any loss.
-- `one_step_updates`: updates of clients that take one step, by their norms and sums.
+- `batch_gradients`: gradients of a batch, with or without clipping and noise. `random_losses`: losses that draw.
+- `local_steps`: what local training states about its steps, for privacy theorems and FedNova.
+- `normalized_updates`: FedNova's updates. `control_variates`: SCAFFOLD's training.
+- `replays`: clients that refuse to train the same model twice.
+- `clipped_gradients`: sums of clipped gradients of single samples. `ghost_norms`: the norms of these gradients.
+- `one_step_updates`: norms and sums of the updates of clients that take one step.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Draws of clients that several antennas hear."""
+"""Draws of clients whose uploads several antennas receive."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
@@ -15,17 +15,18 @@ from fedjax_priv.layers.sum_pilots import SumPilots, checked_pilots
 
 
 def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots: SumPilots | None = None) -> Draw:
-    """All clients, every round, and their links to the server's M antennas, of which they know nothing.
+    """All clients in every round, with their links to the server's M antennas; clients know nothing of their links.
 
-    How a client is heard depends on the sum of all gains, so it is computed here, for the whole cohort.
+    A client's coefficient after combining depends on the sum of all gains, so it is computed here, for the whole
+    cohort.
 
     Args:
       antennas: M.
-      fading: gains; Rayleigh, independent, new in each round, if not given.
-      pilots: by which the server learns the sum; None: it knows it.
+      fading: of the gains; by default independent Rayleigh gains, new in each round.
+      pilots: with which the server estimates the sum of gains; None: the server knows it.
 
     Raises:
-      ValueError: `antennas` is no integer >= 1, `fading` or `pilots` are something else, or pilots have no energy.
+      ValueError: `antennas` is not an integer >= 1, `fading` or `pilots` has another type, or pilots have no energy.
 
     Examples:
       >>> draw = heard_by_antennas(4)
@@ -56,7 +57,7 @@ def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots
 
 
 def _sum(rows: Float[Array, "n M 2"]) -> Float[Array, "M 2"]:
-    """The sum over clients, with the same bits wherever their rows lie; NaN if one is not finite."""
+    """The sum over clients, with the same bits on any number of devices; NaN if a gain is not finite."""
     largest = jnp.abs(rows).max()
     scale, sums = unit_scale(largest), fixed_point_sum()  # it is for numbers near 1, and path loss may make them tiny
     parts = jnp.where(jnp.isfinite(rows), rows * scale, 0).reshape(len(rows), -1)

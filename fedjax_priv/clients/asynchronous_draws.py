@@ -1,8 +1,8 @@
-"""Asynchronous rounds: the clients whose updates arrive next, each from the model it was given when its job began.
+"""Asynchronous rounds: the clients whose updates arrive next, each trained from the model given when its job began.
 
-Source: FedBuff (Nguyen et al. 2022, arXiv 2106.06639), Algorithm 1, in virtual time. Times of jobs do not depend on
-what is trained, so the schedule is a draw, and its state is what is under way: a round is the K arrivals that fill the
-server's buffer, and after it the buffer is empty. Every flush is a new version, failed rounds included.
+Source: FedBuff (Nguyen et al. 2022, arXiv 2106.06639), Algorithm 1, in virtual time. The times of jobs do not depend on
+the model, so the schedule is a draw, and its state has the jobs under way. A round is the K arrivals that fill the
+server's buffer; then the buffer is emptied. Every round makes a new version of the model, even if it fails.
 """
 
 from collections.abc import Mapping
@@ -21,16 +21,16 @@ from fedjax_priv.clients.job_times import JobLaw, JobTimes, job_times
 from fedjax_priv.keys import named, per_client
 
 MOST_VERSIONS = 2**16
-"""Models that a run keeps at most."""
+"""The most models that a run keeps."""
 
 
 class Jobs(NamedTuple):
     """Jobs under way between two rounds."""
 
     client: Int32[Array, " m"]
-    version: Int32[Array, " m"]  # the round whose model it was given
+    version: Int32[Array, " m"]  # the round whose model the client was given
     left: Float32[Array, " m"]  # time until its update arrives
-    idle: PyTree  # int32 [i + 1], clients without a job, in any order, and one place to spare; (): everyone has one
+    idle: PyTree  # int32 [i + 1], clients without a job, in any order, and one spare place; (): everyone has a job
     clock: Float32[Array, ""]  # virtual time
 
 
@@ -43,21 +43,22 @@ def buffered(
     law: JobLaw = "half_normal",
     mean_time: ArrayLike = 1.0,
 ) -> Draw:
-    """The next K arrivals of jobs that run all the time, in ascending order of clients.
+    """The clients of the next K arrivals, in ascending order; clients train all the time.
 
-    With M slots, an arrival frees its slot, and a client drawn uniformly among the idle takes it with the newest model.
-    Slow clients have fewer jobs only because they are less often idle. After the K-th arrival the server makes the new
-    model, and the client in the freed slot gets this one. The mean staleness is (M - 1) / K, whatever the law.
+    With `concurrency`, there are M slots. An arrival frees its slot, and a client drawn uniformly among the idle ones
+    takes the slot with the newest model. So slow clients have fewer jobs only because they are less often idle. After
+    the K-th arrival the server makes a new model, and the client that takes the last freed slot gets this one. The mean
+    staleness is (M - 1) / K for any law.
 
-    Without `concurrency` everyone trains all the time: a client whose update arrived starts again as soon as the server
-    used it, so fast clients have more jobs. With K clients this is a synchronous round.
+    Without `concurrency`, all clients train all the time: a client starts again as soon as the server has used its
+    update, so fast clients have more jobs. If the population is K, this is a synchronous round.
 
-    No client has two jobs under way, and none is twice in a buffer. An arrival that is too stale fills a place and is
-    not `selected`. Rounds measure `staleness`, whether it was `too_stale`, and the `virtual_time` of the flush.
+    No client has two jobs under way, or two updates in a buffer. An arrival that is too stale fills a place and is not
+    `selected`. Rounds measure `staleness`, `too_stale`, and the `virtual_time` at the end of the round.
 
     With `max_jobs`, a client stops after so many jobs. A slot stays empty while nobody may take it. If fewer jobs are
-    left than places, the round has only those that arrive, and in the end nobody: other places are not `selected`.
-    Rounds measure which were `unfilled`, and how many clients have `stopped`.
+    left than places, the round has only the jobs that arrive, and finally none; the other places are not `selected`.
+    Rounds measure which places were `unfilled`, and how many clients have `stopped`.
 
     Args:
       buffer_size: K, arrivals of a round.
@@ -115,7 +116,7 @@ def buffered(
 
 
 def _of_enough(draw: Draw, buffer_size: int, concurrency: int | None) -> Draw:
-    """The draw, of populations that are large enough."""
+    """The same draw; its `init` refuses a population that is too small."""
 
     def init(key: Key, n: int) -> PyTree:
         check_population(n, buffer_size, concurrency)
@@ -146,7 +147,7 @@ def _times(times: JobTimes, key: Key, client: Array) -> Array:
 
 
 def _from_everyone(key: Key, jobs: Jobs, round: Array, number: int, times: JobTimes) -> tuple[Array, Array, Jobs]:
-    """The first arrivals; as nobody starts again before the flush, they are the shortest of the times left."""
+    """The first arrivals: the shortest times left, since nobody starts again before the end of the round."""
     client = jnp.argsort(jobs.left, stable=True)[:number].astype(jnp.int32)
     finish = jobs.left[client[-1]]
     left = (jobs.left - finish).at[client].set(_times(times, key, client))
@@ -155,7 +156,7 @@ def _from_everyone(key: Key, jobs: Jobs, round: Array, number: int, times: JobTi
 
 
 def _from_slots(key: Key, jobs: Jobs, round: Array, number: int, times: JobTimes) -> tuple[Array, Array, Jobs]:
-    """One arrival after the other; a client may arrive that started in this very round."""
+    """One arrival after the other; a client that started in this round may arrive in it."""
     spare = jobs.idle.size - 1
 
     def arrival(jobs: Jobs, place: Array) -> tuple[Jobs, tuple[Array, Array, Array]]:
@@ -177,9 +178,9 @@ def _from_slots(key: Key, jobs: Jobs, round: Array, number: int, times: JobTimes
 
 
 def _exchange(key: Key, idle: Array, arrived: Array, number: Array) -> tuple[Array, Array]:
-    """A uniform one of the first `number` idle clients, and the idle ones without it; who arrived is behind them.
+    """Draws one of the first `number` idle clients; returns it, and the others followed by the client that arrived.
 
-    Places from `number` on hold the buffer's clients, but for the last arrival, after which they are idle too.
+    Places from `number` on hold clients in the buffer; at the last arrival these are idle too.
     """
     idle = idle.at[-1].set(arrived)
     place = jax.random.randint(key, (), 0, number)

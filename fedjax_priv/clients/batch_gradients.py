@@ -16,8 +16,9 @@ from fedjax_priv.losses import Loss
 
 
 def mean_gradient(loss: Loss) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
-    """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`; 0 and any gradient if none is
-    valid.
+    """`(params, examples, valid) -> (sum of valid losses, gradient of their mean)`.
+
+    If no example is valid, the sum is 0 and the gradient arbitrary.
     """
 
     def mean(params: PyTree, examples: PyTree, valid: Array) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Local training whose updates are bounded, whatever the client's data are: what central noise needs of a client."""
+"""Local training whose updates are bounded for any data of a client, as central noise requires."""
 
 from collections.abc import Callable
 
@@ -13,27 +13,27 @@ from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.quotients import quotient
 
 CLIP = "clip_norm"
-"""Name of the norm that clients are told, where it changes from round to round."""
+"""Name under which the server tells clients the clipping norm, if it changes from round to round."""
 
 
 def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = None, margin: float = 0.0) -> Local:
-    """Training whose update is `w_i Delta_i / C`, clipped to the unit ball; nothing in the data makes it anything else.
+    """Training whose update is `w_i Delta_i / C`, clipped to the unit ball, for any data of a client.
 
-    `Delta_i` is the update of `local` and `w_i = min(n_i / weight_cap, 1)` with n_i the client's samples (McMahan et
-    al. 2018, Algorithm 1). An update with a value that is not finite, or whose norm is above about 1e19 C, becomes 0
-    and leaves the client's memory as it was; a loss that is not finite becomes 0. A round that fails, or that lacks an
-    upload, because of what one client holds would tell about it without noise.
+    `Delta_i` is the update of `local` and `w_i = min(n_i / weight_cap, 1)`, with n_i the client's samples (McMahan et
+    al. 2018, Algorithm 1). If an update has a value that is not finite, or a norm above about 1e19 C, it becomes 0, and
+    the client's memory does not change; a loss that is not finite becomes 0. Otherwise one client's data could make a
+    round fail or an upload go missing, and no noise would hide that.
 
     Args:
       local: training of a client.
       clip: C, > 0, largest norm of what a client adds to the sum; may be traced.
-      weight_cap: public number of samples from which on a client has weight 1; None: all have.
-      margin: in units of C: adding up to `margin` at each of the d coordinates, as rounding does, leaves the norm at
-        most 1, since the ball is that much smaller.
+      weight_cap: a public number of samples: clients with at least so many have weight 1. None: all clients have.
+      margin: in units of C. The ball is smaller, so that the norm is at most 1 even after rounding has moved each of
+        the d coordinates by up to `margin`.
 
     Raises:
-      ValueError: `local` is no `Local`, `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves
-        no ball.
+      ValueError: `local` is not a `Local`, `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` is
+        too large for any ball.
 
     Examples:
       >>> local = bounded(fedsgd(lambda params, x: x @ params), clip=1.0)
@@ -55,14 +55,14 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
 
 
 def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = None, margin: float = 0.0) -> Local:
-    """As `bounded`, with the C that clients are told, "clip_norm" in `base.Told`, and whether the update was within it.
+    """As `bounded`, with a C that the server tells ("clip_norm" in `base.Told`) and a bit: was the update within C?
 
     Updates `[b, d + 1]` end in `bit (b_i - 1/2)`, where b_i is 1 if `|| w_i Delta_i || <= C` and else 0 (Andrew et al.
-    2021, arXiv 1905.03871). The bit is centred: one client moves the sum by half of `bit`. Norms are at most
-    `sqrt(1 + bit^2 / 4)`. An update that is not finite becomes 0 in all coordinates.
+    2021, arXiv 1905.03871). The bit is centred: adding or removing a client moves the sum of bits by half of `bit`.
+    Norms are at most `sqrt(1 + bit^2 / 4)`. An update that is not finite becomes 0 in all coordinates, also in the bit.
 
     Args:
-      local: training of a client, which gets the parameters alone.
+      local: training of a client; it gets only the parameters.
       bit: size of the bit, > 0, in units of C.
       weight_cap: as in `bounded`.
       margin: as in `bounded`.
@@ -103,7 +103,7 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
 
 
 def _in_unit_ball(found: Updates, unit: Array) -> Updates:
-    """Updates times `unit`, scaled down to norms of at most 1; 0 where a norm is not finite."""
+    """Updates times `unit`, scaled down to norms of at most 1; 0 if a norm is not finite."""
     good = jnp.isfinite(found.norm)
     factor = jnp.where(good, unit * ball_factor(found.norm * unit, 1.0), 0.0)
 
@@ -116,26 +116,26 @@ def _in_unit_ball(found: Updates, unit: Array) -> Updates:
 def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array, "b d"], Bool[Array, " b"]]:
     """Rows scaled down to norms of at most `radius`, within float32 rounding, and which rows have a finite norm.
 
-    Squares are not scaled before they are added, as in `engine.row_norms`: a row whose squares overflow is no row to
-    clip, and XLA may fold a scale near 2^-126 with a division before it, to zero.
+    Unlike in `engine.row_norms`, squares are not scaled before they are added: a row whose squares overflow becomes 0
+    anyway, and XLA may combine a scale near 2^-126 with an earlier division to zero.
     """
     norm = jnp.sqrt(jnp.square(x).sum(1))
     return x * ball_factor(norm, radius)[:, None], jnp.isfinite(norm)
 
 
 def ball_factor(norm: Float32[Array, " b"], radius: ArrayLike) -> Float32[Array, " b"]:
-    """What brings vectors of these norms into the ball."""
+    """The factors that scale vectors of these norms into the ball of this radius."""
     return jnp.where(norm > radius, radius / norm, 1.0)
 
 
 def radius_within(margin: float, d: int, other: float = 0.0) -> float:
-    """Largest norm r of a part of a vector whose other part has norm `other`, both rounded.
+    """The largest norm r of an update next to a part of norm `other`, such that rounding exceeds no bound.
 
-    Rounding moves each of the `d` coordinates by `margin` at most: `sqrt(r^2 + other^2) + margin sqrt(d)` is the norm
-    without rounding, `sqrt(1 + other^2)`.
+    Rounding moves each of the `d` coordinates by at most `margin`. r solves
+    `sqrt(r^2 + other^2) + margin sqrt(d) = sqrt(1 + other^2)`, the bound without rounding.
 
     Raises:
-      ValueError: there is none.
+      ValueError: there is no such r > 0.
     """
     left = (1.0 + other**2) ** 0.5 - margin * d**0.5
     if left <= other:

@@ -1,4 +1,4 @@
-"""Asynchronous rounds in which a client stops after so many jobs, as a privacy figure promised before a run needs."""
+"""Asynchronous rounds in which a client stops after a number of jobs, so that eps is known before a run."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,16 +14,16 @@ from fedjax_priv.keys import named
 
 
 class CappedJobs(NamedTuple):
-    """Jobs of each client between two rounds; slots that nobody may take are empty."""
+    """The job of each client between two rounds; slots that nobody may take are empty."""
 
     left: Float32[Array, " n"]  # time until its update arrives; infinite: it has no job
-    version: Int32[Array, " n"]  # the round whose model it was given last
-    given: Int32[Array, " n"]  # jobs so far
+    version: Int32[Array, " n"]  # the round whose model the client was given last
+    given: Int32[Array, " n"]  # number of jobs so far
     clock: Float32[Array, ""]  # virtual time
 
 
 def capped(buffer_size: int, concurrency: int | None, *, max_jobs: int, versions: int, times: JobTimes) -> Draw:
-    """`clients.buffered` with `max_jobs`, from arguments that it has checked; a round takes O(K n) time.
+    """`clients.buffered` with `max_jobs`, for checked arguments; a round takes O(K n) time.
 
     Places that nobody fills hold a client that is not `selected`, of staleness 0.
     """
@@ -59,13 +59,13 @@ class Slots(NamedTuple):
     """How free slots are filled."""
 
     key: Key
-    number: int  # jobs under way at most
+    number: int  # the most jobs under way
     max_jobs: int
     times: JobTimes
 
 
 def _arrivals(fill: Slots, jobs: CappedJobs, round: Array, number: int) -> tuple[Array, Array, Array, CappedJobs]:
-    """Clients, their staleness, and whether one came, place by place; then free slots get the newest model."""
+    """For each place the client, its staleness, and whether one arrived; free slots then get the newest model."""
 
     def place(state: tuple[CappedJobs, Array, Array], at: Array) -> tuple[tuple, tuple]:
         jobs, waiting, before = state
@@ -88,7 +88,7 @@ def _arrivals(fill: Slots, jobs: CappedJobs, round: Array, number: int) -> tuple
 def _started(
     fill: Slots, jobs: CappedJobs, may: Bool[Array, " n"], version: Array, now: Array, at: Array
 ) -> CappedJobs:
-    """With one more job, of a uniform one of the idle clients that may have another, if there is one and a slot."""
+    """Starts one more job, if a slot is free, of a client drawn uniformly among idle clients that may have another."""
     own = jax.random.fold_in(fill.key, at)
     idle = may & jnp.isinf(jobs.left) & (jobs.given < fill.max_jobs)
     number = idle.sum()

@@ -21,10 +21,11 @@ from fedjax_priv.losses import Loss
 def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
     """The sum of `g_i min(1, G / ||g_i||)` over valid samples, where g_i is the gradient of one sample.
 
-    g_i is the gradient of the loss of a batch of that sample alone, so a sample moves the sum by at most G whatever the
-    loss is: 2 G if it is changed, up to rounding. Rounding is 1e-6 of G in float32 and up to 0.3% where a loss computes
-    in bfloat16: choose G so much smaller there. Most networks of flax, equinox or plain JAX need no gradient of a
-    single sample, and then it costs about as much as the gradient of the batch; `norm_methods` says so.
+    g_i is the gradient of the loss of a batch that contains only this sample. So for any loss, adding a sample moves
+    the sum by at most G, and replacing one by at most 2 G, up to rounding: 1e-6 of G in float32, and up to 0.3% if a
+    loss computes in bfloat16; choose G so much smaller then. For most networks of flax, equinox or plain JAX, no
+    gradient of a single sample is computed, and the cost is about that of the gradient of the batch; `norm_methods`
+    tells you.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`, any function that JAX differentiates in reverse.
@@ -35,9 +36,9 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
       the gradient of a valid sample is not.
 
     Raises:
-      ValueError: `max_norm` is not > 0; or, when the result is called, `loss` does not return one value per example, or
-        combines examples, as batch normalisation does, as far as its equations can be followed; or parameters are
-        complex.
+      ValueError: `max_norm` is not > 0; or, when the result is called, `loss` does not return one value per example,
+        parameters are complex, or `loss` combines examples, as batch normalisation does. This is noticed as far as the
+        equations of `loss` can be followed.
 
     Examples:
       >>> gradient = clipped_gradient(lambda params, x: x @ params, max_norm=5.0)
@@ -73,7 +74,7 @@ def gradient_norms(loss: Loss) -> Callable[[PyTree, PyTree], Float[Array, " k"]]
 
 
 def norm_methods(loss: Loss, params: PyTree, examples: PyTree) -> PyTree:
-    """How the gradients of single samples by each parameter are measured; a tree like `params` of `plan.Method`.
+    """How the gradient of a sample is found for each parameter: a tree like `params`, with a `plan.Method` per leaf.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.

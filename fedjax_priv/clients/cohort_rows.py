@@ -1,4 +1,4 @@
-"""Rows of a cohort, and uniform subsets of a population: what draws have in common."""
+"""Rows of a cohort, and uniform subsets of a population: helpers of all draws."""
 
 import jax
 import jax.numpy as jnp
@@ -30,16 +30,19 @@ def cohort_of(client: Array, round: Array, count: Counts) -> Cohort:
 
 
 def only_those(who: Cohort, there: Bool[Array, "..."]) -> Cohort:
-    """`who` without those that are not `there` `[n]`, or not one of them: everybody knows, and their p_k is 0."""
+    """`who` without the clients where `there` is False. Everybody knows who they are, and their p_k is 0.
+
+    `there` is `[n]`, or one value for all clients.
+    """
     return who._replace(selected=who.selected & there, participation=jnp.where(there, who.participation, 0))
 
 
 def marked(draw: Draw, num_byzantine: Byzantine) -> Draw:
-    """`draw`, in which these clients of the population are Byzantine, and no others.
+    """The same draw, in which exactly these clients of the population are Byzantine.
 
     Raises:
-      ValueError: `num_byzantine` is neither an integer >= 0 nor a mask or, when the round is traced, it is more than
-        the population or a mask of another one.
+      ValueError: `num_byzantine` is neither an integer >= 0 nor a mask or, when the round is traced, it exceeds the
+        population or is a mask of another length.
     """
     check_byzantine(num_byzantine=num_byzantine)
 

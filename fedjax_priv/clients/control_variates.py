@@ -1,4 +1,4 @@
-"""Local training along the average direction of all clients: what SCAFFOLD needs of a client.
+"""Local training with control variates: SCAFFOLD's clients, whose steps follow the mean direction of all clients.
 
 Source: Karimireddy, Kale, Mohri, Reddi, Stich and Suresh 2020, "SCAFFOLD: stochastic controlled averaging for federated
 learning" (ICML; arXiv 1910.06378), Algorithm 1 with option II.
@@ -29,20 +29,21 @@ class Controlled(NamedTuple):
 
 
 def controlled(local: Local) -> Local:
-    """Training whose steps add `c - c_i`, so that clients with other data go the same way; updates are `[b, 2 d]`.
+    """Training whose steps add `c - c_i`, so that clients with different data move alike; updates are `[b, 2 d]`.
 
-    With x the model and `K eta` the sum of a client's K step sizes: each step goes along its gradient plus `c - c_i`,
-    c_i becomes `c_i - c + (x - y_i) / (K eta)`, y_i the parameters after training, and the upload is `x - y_i` followed
-    by the change of c_i. Clients are told c, "control" in `base.Told`. A client that takes no step sends zeros.
+    x is the model, y_i the parameters after training, and `K eta` the sum of a client's K step sizes. Each step follows
+    the gradient plus `c - c_i`. Then c_i becomes `c_i - c + (x - y_i) / (K eta)`, and the upload is `x - y_i` followed
+    by the change of c_i. The server tells clients c, "control" in `base.Told`. A client that takes no step sends zeros.
 
-    With momentum `c - c_i` is added to the velocity and not to the gradient, so that c_i is the mean velocity: dividing
-    by `K eta` would otherwise count the correction up to `1 / (1 - momentum)` times, and c_i may grow without bound.
+    With momentum, `c - c_i` is added to the velocity and not to the gradient, so that c_i is the mean velocity.
+    Otherwise dividing by `K eta` would count the correction up to `1 / (1 - momentum)` times, and c_i might grow
+    without bound.
 
     Args:
       local: `local_sgd` or `fedsgd`.
 
     Raises:
-      ValueError: `local` cannot add a vector to its steps, as when something is made of its updates.
+      ValueError: `local` cannot add a vector to its steps, for instance if its updates are clipped or normalized.
 
     Examples:
       >>> local = controlled(fedsgd(lambda params, x: x @ params))
@@ -75,9 +76,9 @@ def controlled(local: Local) -> Local:
 
 
 def corrected_step(apply: Callable[..., tuple]) -> Callable[..., tuple]:
-    """`Local.corrected` of training that takes one step of size 1, whose update is its gradient.
+    """`Local.corrected` for training that takes one step of size 1, so that its update is the gradient.
 
-    A client without samples takes none.
+    A client without samples takes no step.
     """
 
     def corrected(

@@ -13,7 +13,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Key
 
 JobLaw = Literal["half_normal", "exponential", "lognormal", "fixed"]
-"""Of one client's jobs: |N(0, 1)| as in FedBuff, exponential, exp(N(0, 1)), or always the same; scaled to a mean."""
+"""Law of one client's job times: |N(0, 1)| as in FedBuff, exponential, exp(N(0, 1)), or constant; scaled to a mean."""
 
 _UNIT: dict[str, Callable[[Key], Array]] = {
     "half_normal": lambda key: jnp.abs(jax.random.normal(key)) * np.float32(np.sqrt(np.pi / 2)),
@@ -25,7 +25,7 @@ _UNIT: dict[str, Callable[[Key], Array]] = {
 
 
 class JobTimes(NamedTuple):
-    """Independent times of jobs, all of one law; a client's mean is its own."""
+    """Independent times of jobs with the same law for all clients; each client may have its own mean."""
 
     law: JobLaw
     mean: ArrayLike  # > 0, of all clients or [n]
@@ -34,7 +34,7 @@ class JobTimes(NamedTuple):
         """These times, for a population of this size.
 
         Raises:
-          ValueError: there is neither one mean nor one per client.
+          ValueError: there is neither a single mean nor one per client.
         """
         _validate.per_client(num_clients, mean_time=self.mean)
         return self

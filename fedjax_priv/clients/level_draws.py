@@ -1,4 +1,4 @@
-"""Draws that carry what levels over the air remember of the rounds before."""
+"""Draws with levels over the air; the draw's state holds what levels remember of earlier rounds."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
@@ -9,16 +9,16 @@ from fedjax_priv.layers.receive_level import Levels
 
 
 def at_levels(draw: Draw, levels: Levels) -> Draw:
-    """`draw`, with a level for each round by the gains that clients know of their links; `Cohort.level` has it.
+    """The same draw, with a level for each round in `Cohort.level`, chosen from the gains that clients know.
 
-    Nobody takes part in a round of level 0 or NaN, and everybody knows.
+    Nobody takes part in a round with level 0 or NaN, and everybody knows this.
 
     Args:
       draw: who takes part, and the gains.
       levels: such as `layers.within_budget(...)` or `layers.planned_levels(...)`.
 
     Raises:
-      ValueError: (when a round is traced) levels with a limit for each client, in rounds of some of them.
+      ValueError: (when a round is traced) `levels` has a limit per client, but a round has only some of the clients.
 
     Examples:
       >>> from fedjax_priv.layers import within_budget

@@ -1,4 +1,4 @@
-"""What local training states of its steps: a theorem holds only for what is stated here."""
+"""What local training states about its steps: theorems rely on nothing else."""
 
 from typing import Literal, NamedTuple, get_args
 
@@ -6,7 +6,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array
 
 Form = Literal["plain", "momentum from zero", "forgetting", "remembering"]
-"""What an update is made of, from noisy gradients `g_s = (sum of clipped sample gradients) / batch_size + noise`.
+"""How an update is computed from noisy gradients `g_s = (sum of clipped sample gradients) / batch_size + noise`.
 
 - "plain": `w <- w - eta g_s`, with one eta for all clients, rounds and steps; nothing is kept from round to round.
 - "momentum from zero": `v <- mu v + g_s`, `w <- w - eta v` from v = 0 in every round, with one eta and one mu; nothing
@@ -30,18 +30,18 @@ class LocalSteps(NamedTuple):
     form: Form
     clip: float | Array | None  # G, largest Euclidean norm of a sample's gradient; None: not clipped
     sigma: float | Array  # standard deviation of the fresh noise on a coordinate of g_s; 0: no noise
-    batch_size: int | None  # gamma, which a batch's sum of gradients is divided by; None: all samples
+    batch_size: int | None  # gamma, by which a batch's sum of gradients is divided; None: all samples
     num_steps: int | None  # tau, of every client in a round; None: `num_epochs` passes
     num_epochs: int | None
     momentum: ArrayLike = 0.0  # mu of `v <- mu v + g_s`
     learning_rate: ArrayLike | None = None  # eta of "plain" and "momentum from zero"; None in other forms
-    num_devices: int | None = None  # n of DP-SGD's printed figure, for one step a round; `systems.dp_sgd` fills it in
+    num_devices: int | None = None  # n of DP-SGD's printed figure, for one step per round; set by `systems.dp_sgd`
 
 
 def of_changed_training(steps: LocalSteps | None, form: Literal["forgetting", "remembering"]) -> LocalSteps | None:
-    """What training states that makes its updates of those of other training, and of what is public or remembered.
+    """The statement of training that computes its updates from those of other training, whose `steps` are given.
 
-    A form that no theorem knows stays.
+    `form` says if it also uses what clients remember, or only what is public. A form that no theorem knows is kept.
     """
     if steps is None or steps.form == "remembering" or steps.form not in get_args(Form):
         return steps

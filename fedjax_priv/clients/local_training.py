@@ -67,10 +67,10 @@ def local_sgd(
     """Minibatch SGD of each client on its own data: `v <- momentum v + grad`, `w <- w - learning_rate v`.
 
     An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
-    partial, and its gradient is the mean over the samples it has. Shuffles depend on the key, the client's number and
-    the epoch, not on the cohort or the block. A client without samples has update 0 and loss 0. Parameters are float32,
-    whatever `loss` computes in. On a CPU, training ends with the client that takes the most steps, so reverse-mode
-    derivatives do not go through it.
+    partial, and its gradient is the mean over its samples. Shuffles depend on the key, the client's number and the
+    epoch, not on the cohort or the block. A client without samples has update 0 and loss 0. Parameters are float32,
+    even if `loss` computes in another dtype. On a CPU, the number of steps is that of the client with the most steps,
+    known only at run time, so reverse-mode differentiation through training is impossible.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`, or a `RandomLoss`.
@@ -87,7 +87,7 @@ def local_sgd(
         changed sample moves it by at most 2 G / batch_size. A loss that combines examples is refused
         (`clients.clipped_gradient`).
       gradient_noise: sigma; each client adds its own `N(0, sigma^2 I_d)` to the batch gradient of each step (CDP-FL,
-        Algorithm 1). A noise multiplier z of the sum, as in Opacus, is `sigma = z sample_clip / batch_size`.
+        Algorithm 1). For a noise multiplier z of the sum, as in Opacus, use `sigma = z sample_clip / batch_size`.
       proximal: mu >= 0 of FedProx (Li et al. 2020, eq. 2): clients minimise their loss + mu/2 ||w - w_t||^2, w_t the
         parameters they start from. May be traced.
 
@@ -96,9 +96,9 @@ def local_sgd(
       on, each evaluated just before its step.
 
     Raises:
-      ValueError: `loss` is no function of two arguments, an argument is out of range, both or none of `num_epochs` and
-        `num_steps` are given, or (when training is traced) `batch_size` exceeds the samples per client that `data` has
-        room for, or a schedule returns another shape.
+      ValueError: `loss` is not a function of two arguments, an argument is out of range, both or none of `num_epochs`
+        and `num_steps` are given, or (when training is traced) `batch_size` exceeds the samples per client that `data`
+        has room for, or a schedule does not return one number.
 
     Examples:
       >>> local = local_sgd(lambda params, x: x @ params, learning_rate=0.1, batch_size=10, num_epochs=1)
@@ -167,7 +167,7 @@ def fedsgd(loss: Loss) -> Local:
       loss: `(params, examples [k, ...]) -> [k]`.
 
     Raises:
-      ValueError: `loss` is no function of two arguments.
+      ValueError: `loss` is not a function of two arguments.
 
     Examples:
       >>> local = fedsgd(lambda params, x: x @ params)
@@ -267,7 +267,7 @@ def _training(
 
         return by_platform(
             lambda: jax.lax.fori_loop(0, largest_of_all_runs(end), step, start),
-            lambda: jax.lax.fori_loop(0, most, step, start),  # there, a loop of known length is one program
+            lambda: jax.lax.fori_loop(0, most, step, start),  # on other platforms a loop of known length is one program
         )
 
     return train

@@ -35,11 +35,11 @@ def next_batch(
       time: batches taken before this one.
       active: clients that need a batch; the others, and clients without samples, get no valid sample.
       batch_size: samples in a batch.
-      first: samples that a client is served in all calls together, at most; `room(data.examples)`: no limit.
+      first: the most samples that a client gets in all calls together; `room(data.examples)`: no limit.
 
     Returns:
       The shuffles of the current epochs, the examples `[b, batch_size, ...]`, and which of them are valid. An invalid
-      one repeats one of the client's own, so nothing is computed from padding.
+      example repeats a valid one of the client, so nothing is computed from padding.
     """
     active = active & (data.count > 0)
     epoch, number = jnp.divmod(time, jnp.maximum(per_epoch(data.count, batch_size), 1))
@@ -56,7 +56,7 @@ def next_batch(
 
 
 def no_order(data: ClientData, first: int) -> Int32[Array, "b k"]:
-    """What `next_batch` takes for `order` before the first batch."""
+    """The argument `order` of `next_batch` before the first batch."""
     return jnp.zeros((data.count.size, places_kept(room(data.examples), first)), jnp.int32)
 
 

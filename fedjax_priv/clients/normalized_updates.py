@@ -1,4 +1,4 @@
-"""Updates divided by how far their local steps go: what normalized averaging needs of a client.
+"""Updates divided by the weight of their local steps, for normalized averaging.
 
 Source: Wang, Liu, Liang, Joshi and Poor 2020, "Tackling the objective inconsistency problem in heterogeneous federated
 optimization" (FedNova, NeurIPS; arXiv 2007.07481), eqs. 4 to 8 and section 4.
@@ -19,15 +19,15 @@ _TERMS = 10  # of the series of `effective_steps`: the next is below 1 / 12!
 def normalized(local: Local) -> Local:
     """Training whose update is `Delta_i / ||a_i||_1`, followed by `||a_i||_1`: `[b, d + 1]`.
 
-    Delta_i is the update of `local`, and `a_i` has how often each gradient of a client's steps counts in it. Without
-    momentum `||a_i||_1` is the number of steps tau_i, with momentum rho from zero it is
+    Delta_i is the update of `local`, and `a_i` has the weight of each step's gradient in Delta_i. Without momentum
+    `||a_i||_1` is the number of steps tau_i. With momentum rho from zero it is
     `sum_{s=1}^{tau_i} (1 - rho^s) / (1 - rho)`. A client without samples has a row of zeros.
 
     Args:
-      local: `local_sgd` or `fedsgd`, with a constant step size and nothing that is kept from round to round.
+      local: `local_sgd` or `fedsgd`, with a constant step size, which keeps nothing from round to round.
 
     Raises:
-      ValueError: `local` states nothing of its steps, or has a proximal term, a schedule or a carried velocity.
+      ValueError: `local` states nothing about its steps, or has a proximal term, a schedule or a carried velocity.
 
     Examples:
       >>> local = normalized(fedsgd(lambda params, x: x @ params))
@@ -49,7 +49,7 @@ def normalized(local: Local) -> Local:
 
 
 def steps_taken(steps: LocalSteps, count: Int[Array, " b"]) -> Float32[Array, " b"]:
-    """tau_i, the local steps of clients with these numbers of samples; 0 of those that have none."""
+    """tau_i, the local steps of clients with these numbers of samples; 0 without samples."""
     if steps.num_epochs is None:
         return jnp.where(count > 0, float(steps.num_steps or 0), 0.0)
     assert steps.batch_size is not None
@@ -57,9 +57,9 @@ def steps_taken(steps: LocalSteps, count: Int[Array, " b"]) -> Float32[Array, " 
 
 
 def effective_steps(taken: Float32[Array, " b"], momentum: ArrayLike) -> Float32[Array, " b"]:
-    """`||a_i||_1 = ((1 - x)^n - 1 + n x) / x^2`, n = tau + 1, of momentum 1 - x from zero in [0, 1).
+    """`||a_i||_1 = ((1 - x)^n - 1 + n x) / x^2`, n = tau + 1, for momentum 1 - x in [0, 1) that starts from zero.
 
-    The difference loses all digits where n x is small; there it is a series, `sum_{j >= 2} C(n, j) (-x)^(j - 2)`.
+    If n x is small, this difference would lose all digits: the series `sum_{j >= 2} C(n, j) (-x)^(j - 2)` replaces it.
     """
     rho = jnp.asarray(momentum, jnp.float32)
     n, x = taken + 1, 1 - rho

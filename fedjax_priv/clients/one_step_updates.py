@@ -1,8 +1,8 @@
-"""Updates of clients that take one gradient step, by their norms and sums: no client's gradient is computed.
+"""Norms and sums of the updates of clients that take one gradient step; no client's gradient is computed.
 
-All clients start from the same parameters, so the gradient of each client's mean loss is that of one sample of a batch,
-whose losses are those means. A sum of clipped updates is then a clipped gradient of the cohort as one batch
-(`clients.clipped_gradients`); with one sample a client it is that of DP-SGD.
+All clients start from the same parameters, so a client acts like one sample of a batch, whose loss is the client's mean
+loss. A sum of clipped updates is then a clipped gradient of this batch (`clients.clipped_gradients`); if each client
+has one sample, it is the clipped gradient of DP-SGD.
 """
 
 from collections.abc import Callable
@@ -19,11 +19,11 @@ from fedjax_priv.clients.ghost_norms.sample_gradients import sample_gradients
 from fedjax_priv.losses import Loss
 
 Batch = Callable[[Key, ClientData, Cohort], tuple[PyTree, Bool[Array, "b m"]]]
-"""The examples `[b, m, ...]` that each client's gradient is of, and which of them are valid."""
+"""The examples `[b, m, ...]` from which each client's gradient is computed, and which of them are valid."""
 
 
 def updates_of_one_step(loss: Loss, batch: Batch, rate: ArrayLike) -> Callable[..., Updates]:
-    """`(key, params, data, cohort) -> Updates` of `w <- w - rate gradient`, the gradient that of a client's mean loss.
+    """`(key, params, data, cohort) -> Updates` of `w <- w - rate gradient`, with the gradient of a client's mean loss.
 
     A client without samples has update 0 and loss 0.
 

@@ -28,13 +28,13 @@ def everyone(num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> Draw:
     """All clients, every round.
 
     Args:
-      num_groups: number of groups, whose sizes differ by at most one, by a fresh random permutation each round. With as
-        many as clients, each client's group is its place in the cohort.
-      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine; or a mask of those that are, bool `[n]`.
+      num_groups: number of groups, whose sizes differ by at most one; a new random permutation forms them in each
+        round. With as many groups as clients, each client's group is its place in the cohort.
+      num_byzantine: clients 0 to `num_byzantine - 1` are Byzantine; or a mask of the Byzantine clients, bool `[n]`.
 
     Raises:
       ValueError: an argument is out of range or, when the round is traced, `num_byzantine` exceeds the number of
-        clients or the mask is of another one.
+        clients or the mask has another length.
 
     Examples:
       >>> draw = everyone(num_groups=10)
@@ -51,9 +51,9 @@ def everyone(num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> Draw:
 
 
 def _in_groups(who: Cohort, key: Key, num_groups: int) -> Cohort:
-    """In groups whose sizes differ by at most one, by a random permutation; in the clients' order if each is alone.
+    """Puts clients into groups by a random permutation. If each client is alone, groups keep the clients' order.
 
-    A rule may trust the row of one of them.
+    A rule may trust the row of a certain client, so that its group must be known.
     """
     if num_groups == 1:
         return who
@@ -63,20 +63,20 @@ def _in_groups(who: Cohort, key: Key, num_groups: int) -> Cohort:
 
 
 def sample(size: int, num_groups: int = 1, *, num_byzantine: Byzantine = 0) -> Draw:
-    """`size` clients a round, uniformly without replacement, in ascending order (McMahan et al. 2017, Algorithm 1).
+    """`size` clients per round, uniformly without replacement, in ascending order (McMahan et al. 2017, Algorithm 1).
 
-    Time and memory grow with `size`, not with the population, apart from the sum of the population's counts. How many
-    Byzantine clients come is random (hypergeometric), see `theory.byzantine_cohorts`.
+    Time and memory grow with `size` and not with the population, except for the sum of the population's counts. The
+    number of Byzantine clients in a round is random (hypergeometric), see `theory.byzantine_cohorts`.
 
     Args:
       size: clients of a round.
       num_groups: number of groups of a round, as in `everyone`.
-      num_byzantine: clients 0 to `num_byzantine - 1` of the population are Byzantine; or a mask of those that are, bool
-        `[n]`.
+      num_byzantine: clients 0 to `num_byzantine - 1` of the population are Byzantine; or a mask of the Byzantine
+        clients, bool `[n]`.
 
     Raises:
-      ValueError: `size` or `num_groups` is not an integer >= 1 or, when the round is traced, `size` or `num_byzantine`
-        exceeds the population or the mask is of another one; `num_byzantine` is neither an integer >= 0 nor a mask.
+      ValueError: `size` or `num_groups` is not an integer >= 1; `num_byzantine` is neither an integer >= 0 nor a mask;
+        or, when the round is traced, `size` or `num_byzantine` exceeds the population or the mask has another length.
 
     Examples:
       >>> draw = sample(3)
@@ -132,9 +132,12 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
     """Each client joins independently.
 
     Args:
-      probability: `(round, gain [n]) -> p`, of the gains that clients know, one for all clients or `[n]`; outside
-        [0, 1] it becomes NaN, and the round fails if the system divides by it.
-      fading: gains of the clients' links, the state of this draw; None: all 1.
+      probability: `(round, gain [n]) -> p`, with the gains that clients know; one p for all clients or `[n]`. A p
+        outside [0, 1] becomes NaN, and the round fails if the system divides by it.
+      fading: gains of the clients' links, whose state is the state of this draw; None: all 1.
+
+    Raises:
+      ValueError: `fading` is not a `channels.Fading`.
 
     Examples:
       >>> draw = independent(lambda round, gain: jnp.where(round < 10, 0.5, 0.1))
@@ -197,9 +200,9 @@ def channel_aware(threshold: float | Array, fading: Fading) -> Draw:
 
 
 def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
-    """`draw` without the clients whose `left(cohort) [n]`, such as the power they have left to send with, is not > 0.
+    """The same draw without clients for which `left(cohort) [n]`, such as remaining power, is not above 0.
 
-    Everybody knows which clients these are, and their p_k is 0; NaN where `left` is NaN.
+    Everybody knows which clients these are. Their p_k is 0, or NaN if `left` is NaN.
 
     Examples:
       >>> draw = only_if(everyone(), lambda cohort: cohort.gain - 0.5)  # those whose gain is above 0.5

@@ -1,7 +1,7 @@
-"""Cohorts to which each client comes by its own coin, in fixed memory: the draws of DP-FedAvg and of banded noise.
+"""Cohorts in which each client takes part by its own coin, in fixed memory: for DP-FedAvg and banded noise.
 
-How many come is drawn first, from the exact binomial law, and then who: a uniform subset of that size. The law is that
-of independent coins. Rows of the cohort that nobody takes hold clients that are not selected.
+First the number of clients is drawn from the exact binomial law, then a uniform subset of this size. This is the law of
+independent coins. Rows of the cohort that nobody takes hold clients that are not selected.
 """
 
 import functools
@@ -18,18 +18,18 @@ from fedjax_priv.keys import each_named
 from fedjax_priv.layers.secure_sum.alias_table import AliasTable, alias_table, draw
 
 NEVER = 1e-15
-"""Probability that more clients come to a round than a cohort of the usual capacity holds."""
+"""Probability that a round has more clients than a cohort of default capacity has rows."""
 
 
 def poisson(rate: float | Array, *, capacity: int | None = None) -> Draw:
-    """Each client takes part by its own coin, in each round anew (Poisson sampling; McMahan et al. 2018, Algorithm 1).
+    """Each client tosses its own coin in each round (Poisson sampling; McMahan et al. 2018, Algorithm 1).
 
     Time and memory of a round grow with `capacity`, not with the population.
 
     Args:
       rate: q, probability of each client in each round, in (0, 1]; not traced.
-      capacity: rows of the cohort. If more clients come, a uniform subset of them of this size takes part, and who
-        comes counts as public. None: so many that this happens with probability below 1e-15.
+      capacity: rows of the cohort. If coins choose more clients, a uniform subset of this size takes part, and who
+        takes part counts as public. None: enough rows that this happens with probability below 1e-15.
 
     Raises:
       ValueError: `rate` is outside (0, 1] or traced, or, when a round is traced, `capacity` is below the expected
@@ -44,7 +44,7 @@ def poisson(rate: float | Array, *, capacity: int | None = None) -> Draw:
 def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None = None) -> Draw:
     """Client i belongs to the fixed, public group `i mod b`; in round t the clients of group `t mod b` toss a coin.
 
-    So two rounds of a client are a multiple of b rounds apart (Choquette-Choo et al. 2023, arXiv 2306.08153, where b is
+    So any two rounds of a client are a multiple of b apart (Choquette-Choo et al. 2023, arXiv 2306.08153, where b is
     the number of bands of the noise).
 
     Args:
@@ -53,8 +53,8 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
       capacity: rows of the cohort, as in `poisson`.
 
     Raises:
-      ValueError: as `poisson`, `separation` is no integer >= 1 or, when a round is traced, does not divide the number
-        of clients.
+      ValueError: as in `poisson`; or `separation` is not an integer >= 1 or, when a round is traced, does not divide
+        the number of clients.
 
     Examples:
       >>> draw = cyclic_poisson(0.1, separation=10)  # a client may come in every tenth round
@@ -71,7 +71,7 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
         client = uniform_subset(keys["sample"], size, group) * separation + round % separation
         comes = jax.random.permutation(keys["which rows"], size) < number
         who = cohort_of(client, round, count)
-        if size < capacity_of(None, group, rate):  # it may be full, and rows of a full one are no coins of their own
+        if size < capacity_of(None, group, rate):  # the cohort may be full, and then its rows are not independent coins
             return only_those(who, comes), state
         return who._replace(selected=comes, participation=jnp.full(size, float(rate) * group / size)), state
 
@@ -79,10 +79,10 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
 
 
 def check_rate(name: str, rate: float | Array) -> None:
-    """Checks the probability of a coin, the argument of this name.
+    """Checks the probability of a coin; the error names the argument `name`.
 
     Raises:
-      ValueError: it is traced or outside (0, 1].
+      ValueError: `rate` is traced or outside (0, 1].
     """
     _validate.known(**{name: rate})
     _validate.fraction(below_one=False, above_zero=True, **{name: rate})

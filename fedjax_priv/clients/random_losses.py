@@ -9,13 +9,13 @@ from fedjax_priv.keys import named
 from fedjax_priv.losses import Loss, RandomLoss
 
 GiveKeys = Callable[[Array, Array, PyTree], PyTree]
-"""`(keys [b], time, examples [b, k, ...]) -> examples`, with their keys where the loss draws."""
+"""`(keys [b], time, examples [b, k, ...]) -> examples`, with a key per example if the loss draws."""
 
 
 def keyed(loss: Loss | RandomLoss) -> tuple[Loss, GiveKeys]:
-    """A loss of examples that bring their keys with them, and what gives a batch its keys.
+    """A loss of examples with keys, and the function that gives the examples of a batch their keys.
 
-    A key comes from the client's key, the number of the step and the place in the batch.
+    A key is derived from the client's key, the number of the step and the place in the batch.
     """
     if not isinstance(loss, RandomLoss):
         return loss, lambda keys, time, examples: examples

@@ -1,4 +1,4 @@
-"""Schedulers: which few clients send in a round, by turns or by the gains of their links. Who does is public."""
+"""Schedulers: a few clients send in a round, in turns or by the gains of their links. Who sends is public."""
 
 from collections.abc import Callable
 
@@ -17,14 +17,14 @@ from fedjax_priv.layers.stochastic_levels import link_rate
 
 
 def round_robin(size: int, fading: Fading | None = None) -> Draw:
-    """`size` clients a round by turns: `t r, ..., t r + r - 1` modulo their number, in round t.
+    """`size` clients per round in turns: in round t, clients `t r, ..., t r + r - 1` modulo the number of clients.
 
     Args:
       size: r, clients of a round.
       fading: gains of the clients' links; None: all 1.
 
     Raises:
-      ValueError: `size` is no integer >= 1 or, when the round is traced, above the population.
+      ValueError: `size` is not an integer >= 1 or, when the round is traced, exceeds the population.
 
     Examples:
       >>> draw = round_robin(2)
@@ -40,9 +40,9 @@ def round_robin(size: int, fading: Fading | None = None) -> Draw:
 
 
 def best_gains(size: int, *, snr: ArrayLike = 1.0, fading: Fading | None = None) -> Draw:
-    """The `size` clients that are received best, by `h_k**2 snr_k`.
+    """The `size` clients with the largest received SNR, `h_k**2 snr_k`.
 
-    Clients with a poor link are hardly heard, so a mean over a run is that of the others: say how often each came.
+    Clients with a poor link hardly ever send, so the model fits the others: report how often each client took part.
 
     Args:
       size: r, clients of a round.
@@ -50,7 +50,7 @@ def best_gains(size: int, *, snr: ArrayLike = 1.0, fading: Fading | None = None)
       fading: gains of the clients' links; None: all 1.
 
     Raises:
-      ValueError: as `round_robin`, or `snr` is not > 0 or not of the population.
+      ValueError: as in `round_robin`; or `snr` is not > 0, or (by `init`) has neither 1 nor n values.
 
     Examples:
       >>> draw = best_gains(2, snr=np.array([1.0, 100.0, 10.0]))
@@ -69,20 +69,20 @@ def best_gains(size: int, *, snr: ArrayLike = 1.0, fading: Fading | None = None)
 def proportional_fair(
     size: int, *, snr: ArrayLike = 1.0, window: float | Array = 100.0, fading: Fading | None = None
 ) -> Draw:
-    """The `size` clients whose rate is largest compared with what they had: by `rate_k / avg_k`.
+    """The `size` clients with the largest rate relative to their own average rate, `rate_k / avg_k`.
 
-    `rate_k = log2(1 + h_k**2 snr_k) / 2`, and `avg <- (1 - 1/w) avg + rate_k / w`, the last term only where k sends. At
-    the start the average is the rate of gain 1. Each client sends when its own link is good, about equally often, and
-    exactly so where rates are linear.
+    `rate_k = log2(1 + h_k**2 snr_k) / 2`, and `avg_k <- (1 - 1/w) avg_k + rate_k / w`, with the last term only if k
+    sends. At the start the average is the rate at gain 1. Each client sends when its own link is good. All send about
+    equally often, and exactly so if rates are linear in the SNR.
 
     Args:
       size: r, clients of a round.
       snr: P_k / N0 > 0, one for all clients or `[n]`.
-      window: w >= 1, rounds that the average remembers.
+      window: w >= 1, about how many rounds the average covers.
       fading: gains of the clients' links; None: all 1.
 
     Raises:
-      ValueError: as `best_gains`, or `window` is below 1.
+      ValueError: as in `best_gains`; or `window` is below 1.
 
     Examples:
       >>> draw = proportional_fair(1, window=10.0, fading=fedjax_priv.channels.rayleigh())
@@ -106,7 +106,10 @@ def _scheduled(
     start: Callable[[int], PyTree] = lambda n: (),
     **of_clients: ArrayLike,
 ) -> Draw:
-    """`choose(round, gain, average) -> (client [r], average)`, in any order; the state has that of the gains too."""
+    """A draw of the clients that `choose(round, gain, average) -> (client [r], average)` returns, in any order.
+
+    The draw's state is the state of the gains and the average.
+    """
     _validate.integer(size=size)
     gains = constant() if fading is None else fading
     _validate.part(Fading, "channels.rayleigh()", fading=gains)

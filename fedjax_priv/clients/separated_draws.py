@@ -1,4 +1,4 @@
-"""Cohorts of a fixed size whose clients stay away for some rounds after each one that they take part in."""
+"""Cohorts of fixed size; after each of its rounds, a client stays away for some rounds."""
 
 import jax
 import jax.numpy as jnp
@@ -11,19 +11,19 @@ from fedjax_priv.keys import named
 
 
 def separated(size: int, separation: int) -> Draw:
-    """`size` clients a round, uniformly among those that took part in none of the last `separation - 1` rounds.
+    """`size` clients per round, uniformly among those that took part in none of the last `separation - 1` rounds.
 
-    So two rounds of a client are at least b = `separation` apart, as the sensitivity of correlated noise needs it
-    (Choquette-Choo et al. 2023, arXiv 2306.08153). Rounds that failed count too. The state of the draw is when each
+    So two rounds of a client are at least b = `separation` apart, as the sensitivity of correlated noise requires
+    (Choquette-Choo et al. 2023, arXiv 2306.08153). Failed rounds count too. The draw's state is the round in which each
     client is free again; time and memory of a round grow with the population.
 
     Args:
       size: clients of a round, at least 1.
-      separation: b, at least 1; with 1 it is `sample(size)`, in other random bits.
+      separation: b, at least 1; with 1 it has the law of `sample(size)`, but other random bits.
 
     Raises:
-      ValueError: `size` or `separation` is no integer >= 1 or, by `init`, the population is below `size * separation`,
-        so that some round would have too few clients left.
+      ValueError: `size` or `separation` is not an integer >= 1 or, by `init`, the population is below
+        `size * separation`, so that some round would have too few free clients.
 
     Examples:
       >>> draw = separated(10, separation=5)  # of at least 50 clients
@@ -47,7 +47,7 @@ def separated(size: int, separation: int) -> Draw:
 
 
 def check_separation(num_clients: int, size: int, separation: int) -> None:
-    """Checks that every round finds `size` clients that are free.
+    """Checks that every round finds `size` free clients.
 
     Raises:
       ValueError: there are fewer than `size * separation` clients.

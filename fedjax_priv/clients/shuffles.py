@@ -13,7 +13,7 @@ _LAST = 0xFFFFFFFF
 
 
 def places_kept(capacity: int, first: int) -> int:
-    """Places of a shuffle that `shuffled` returns, of `capacity` of which `first` are used.
+    """How many places of a shuffle `shuffled` returns, of `capacity` places of which `first` are used.
 
     Examples:
       >>> places_kept(60, 20), places_kept(1875, 20)
@@ -28,8 +28,8 @@ def shuffled(
 ) -> Int32[Array, "b k"]:
     """The beginning of a random order of each client's samples, `k = places_kept(capacity, first)` places of it.
 
-    The first `first` places are right, and all that hold samples of a client that has at most k. Others may hold
-    anything. The order is the same whatever `first` is.
+    The first `first` places are right. For a client with at most k samples, all places with samples are right. Other
+    places may hold anything. The order does not depend on `first`.
 
     Rows are sorted by 32 random bits: a tie, which keeps two of m rows in order, has probability below m**2 / 2**33.
 
@@ -57,9 +57,9 @@ def shuffled(
 def _begun(
     words: UInt32[Array, "b m"], there: Bool[Array, "b m"], count: Int[Array, " b"], first: int, size: int
 ) -> Int32[Array, "b k"]:
-    """The order of the smallest words alone: about half way from `first` to `size` of them lie below a limit.
+    """The order of only the smallest words: those below a limit, whose expected number is (first + size) / 2.
 
-    The limit misses in at most four of a million shuffles; then all words are sorted.
+    In at most four of a million shuffles their number is below `first` or above `size`; then all words are sorted.
     """
     share = (first + size) / 2 / jnp.maximum(count, size).astype(jnp.float32)
     limit = jnp.where(count > size, (share * 2.0**32).astype(jnp.uint32), jnp.uint32(_LAST))
@@ -81,9 +81,9 @@ def _sorted(words: UInt32[Array, " m"], rank: Int32[Array, " m"], there: Bool[Ar
 
 
 def stable_argsort(words: UInt32[Array, " m"]) -> Int32[Array, " m"]:
-    """`jnp.argsort(words)` digit by digit: on a CPU, XLA sorts numbers far faster than rows by numbers.
+    """`jnp.argsort(words)` digit by digit: on a CPU, XLA sorts numbers far faster than pairs of number and place.
 
-    It sorts numbers made of a digit and, in the low bits, a place; the lowest digit first.
+    Starting with the lowest digit, it sorts numbers that consist of a digit and, in the low bits, a place.
 
     Examples:
       >>> print(stable_argsort(jnp.array([7, 5, 7, 0], jnp.uint32)))

@@ -1,4 +1,4 @@
-"""Staleness as public integers that the server multiplies uploads by, so that it can weigh what it cannot read.
+"""Staleness weights as public integers: the server multiplies uploads by them without reading the uploads.
 
 Source: asynchronous LightSecAgg (So et al. 2021, arXiv 2110.02177): `c Q_c(s(tau))`, rounded at random.
 """
@@ -20,16 +20,16 @@ MOST_LEVELS = 2**16
 
 
 def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int) -> Draw:
-    """The same cohorts, with `Cohort.factor = c Q_c(s(tau))`: `c s(tau)` rounded up or down at random, of that mean.
+    """The same cohorts, with `Cohort.factor = c Q_c(s(tau))`: `c s(tau)` after unbiased random rounding to an integer.
 
     `s(tau) = (1 + tau)^-power`, so a fresh update has factor c. Everybody knows the factors, and rounds measure them as
     `factor`.
 
     Args:
-      draw: who takes part, and how stale each one is.
+      draw: who takes part, with which staleness.
       power: >= 0.
-      levels: c, up to 2**16, and so many that no factor is 0 below the most stale that takes part: an update times 0
-        would hide nobody.
+      levels: c, at most 2**16, and large enough that no factor is 0 up to the largest staleness of `draw`: an update
+        with factor 0 would not be in the sum, and would hide nobody.
 
     Raises:
       ValueError: an argument is out of range or traced.
@@ -60,7 +60,7 @@ def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int)
 
 
 def mean_factors(versions: int, power: Mapping[str, float | Array], levels: Mapping[str, int]) -> np.ndarray:
-    """`c s(tau)` of each staleness tau below `versions`; power and levels are given by the names of a caller.
+    """`c s(tau)` for each staleness tau below `versions`; the keys of `power` and `levels` are the names in errors.
 
     Raises:
       ValueError: an argument is out of range or traced.
@@ -86,6 +86,6 @@ def mean_factors(versions: int, power: Mapping[str, float | Array], levels: Mapp
 
 
 def _rounded(numbers: float | np.ndarray) -> np.ndarray:
-    """Numbers that are integers but for a rounding, as 49 * 49**-1.0, are these integers."""
+    """Replaces numbers that are integers up to float rounding, such as 49 * 49**-1.0, by these integers."""
     near = np.rint(numbers)
     return np.where(np.isclose(numbers, near, rtol=1e-12, atol=0.0), near, numbers)

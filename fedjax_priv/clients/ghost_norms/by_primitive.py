@@ -1,4 +1,4 @@
-"""Which rule is for which equation."""
+"""Chooses the rule for an equation."""
 
 from collections.abc import Callable, Mapping
 

@@ -1,6 +1,6 @@
-"""On which examples the output of an equation depends, from what its inputs depend on.
+"""On which examples the output of an equation depends, given the dependence of its inputs.
 
-A rule that is missing here makes its outputs unknown; nothing relies on them.
+Without a rule here, outputs are unknown; nothing relies on unknown values.
 """
 
 import math
@@ -30,12 +30,12 @@ class Unknown(NamedTuple):
 
 
 Dependence = Rows | Combined | Unknown | None
-"""Of a value on the examples; None: on no example."""
+"""How a value depends on the examples; None: on no example."""
 Rule = Callable[[JaxprEqn, Sequence[Any]], Dependence]
 
 
 def by_entry(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
-    """Outputs whose entries depend on the same entries of inputs, where shapes allow it."""
+    """For outputs whose entries depend on the same entries of the inputs, if shapes allow this."""
     output = shaped(equation.outvars[0]).shape
     shapes = [shaped(atom).shape for atom in equation.invars]
     by_axes = any(key.startswith(("ax", "dimension", "fft")) or "jaxpr" in key for key in equation.params)
@@ -60,7 +60,7 @@ def _without(rows: Rows, axes: Sequence[Any]) -> Rows:
 
 
 def _along(name: str) -> Rule:
-    """Outputs of the shape of the inputs, that depend on all entries along the axis of this parameter."""
+    """For outputs of the inputs' shape that depend on all entries along the axis in the parameter `name`."""
 
     def rule(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
         rows = {each for each in given if each}
@@ -73,7 +73,7 @@ def _along(name: str) -> Rule:
 
 
 def _reshape(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
-    """Rows stay in order where the axes before theirs have as many entries as before."""
+    """Rows stay in order if the axes before theirs have as many entries as before the reshape."""
     rows, old, new = given[0], shaped(equation.invars[0]).shape, shaped(equation.outvars[0]).shape
     before, entries = math.prod(old[: rows.axis]), rows.size * math.prod(old[rows.axis + 1 :])
     count = old[rows.axis] // rows.size
@@ -108,7 +108,7 @@ def _convolution(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
 
 
 def _lookup(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
-    """Rows of a table by an example's places, entries of an example's row by its places, or the same of all rows."""
+    """An example's places read rows of a table, or entries of the example's row; or fixed places read all rows."""
     numbers, (table, places) = equation.params["dimension_numbers"], given
     others = [i for i in range(shaped(equation.outvars[0]).ndim) if i not in numbers.offset_dims]
     if table is None:
@@ -124,7 +124,7 @@ def _lookup(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
 
 
 def _untouched(equation: JaxprEqn, given: Sequence[Any]) -> Dependence:
-    """Slices, padding and the like that leave the axis of examples as it is."""
+    """Slices, padding and similar equations that do not change the axis of examples."""
     rows = {each for each in given if each}
     (one, *others) = rows
     lengths = {shaped(each).shape[one.axis] for each in (equation.invars[0], *equation.outvars)}
@@ -158,4 +158,4 @@ RULES: Mapping[str, Rule] = {
         axis=tuple(equation.params["permutation"]).index(given[0].axis)
     ),
 }
-"""Primitive -> rule; any other is taken entry by entry, or unknown."""
+"""Primitive -> rule; other primitives use `by_entry`."""

@@ -15,20 +15,20 @@ Values = dict[Any, Any]  # variable -> its value
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "core_call": "call_jaxpr"} | dict.fromkeys(
     ("remat", "remat2", "checkpoint"), "jaxpr"
 )
-"""Primitives that only run the equations in this parameter of theirs."""
+"""Primitives that only run other equations, and the parameter that holds these."""
 
 
 class Use(NamedTuple):
-    """An equation some of whose inputs depend on parameters alone, and others on the example."""
+    """An equation with inputs that depend only on parameters and inputs that depend on the example."""
 
     equation: JaxprEqn
-    weights: tuple[Var, ...]  # inputs that depend on parameters alone, with derivatives
+    weights: tuple[Var, ...]  # differentiable inputs that depend only on parameters
     others: tuple[Var, ...]  # inputs that depend on the example
-    outputs: tuple[Var, ...]  # with derivatives
+    outputs: tuple[Var, ...]  # differentiable outputs
 
 
 class LossEquations(NamedTuple):
-    """Equations in order: those that depend on no example, those that do, and the ones of these that use parameters."""
+    """Equations in order: `shared` ones do not depend on the example, `own` ones do; `uses` also use parameters."""
 
     constants: dict[Var, Any]
     params: tuple[Var, ...]
@@ -46,7 +46,7 @@ class LossEquations(NamedTuple):
         return values
 
     def shifted_loss(self, shifts: list[list[Array]], known: Values, example: Sequence[Array]) -> tuple[Array, list]:
-        """The loss after `shifts` were added to the outputs of uses, and the inputs of uses from the example."""
+        """The loss with `shifts` added to the outputs of uses, and the inputs of uses that depend on the example."""
         added = {
             id(use.equation): list(zip(use.outputs, shift, strict=True))
             for use, shift in zip(self.uses, shifts, strict=True)
@@ -63,14 +63,14 @@ class LossEquations(NamedTuple):
 
 
 def loss_equations(loss: Loss, params: PyTree, examples: PyTree) -> LossEquations:
-    """Traces the loss of a batch with one example, of the shapes of a batch's examples `[k, ...]`."""
+    """Traces the loss of a batch with one example; `examples` `[k, ...]` gives its shape and dtype."""
 
     for leaf in jax.tree.leaves(params):
         if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
             raise ValueError(f"params must be real, got {jnp.result_type(leaf)}")
 
     def one(params: PyTree, example: PyTree, zero: Float[Array, ""]) -> Array:
-        # The zero makes the loss depend on the example also where nothing else does.
+        # The zero makes the loss depend on the example even if nothing else does.
         value = loss(params, jax.tree.map(lambda a: a[None], example))[0]
         return value + zero.astype(value.dtype)
 
@@ -105,7 +105,7 @@ def _divided(jaxpr: Jaxpr, params: Sequence[Var], example: Sequence[Var]) -> tup
 
 
 def variables(equation: JaxprEqn) -> list[Var]:
-    """The inputs of an equation but for literals, each once."""
+    """The inputs of an equation without literals, each once."""
     return list(dict.fromkeys(atom for atom in equation.invars if not isinstance(atom, Literal)))
 
 
@@ -126,7 +126,7 @@ def evaluate(equation: JaxprEqn, values: Values) -> None:
 
 
 def as_function(equation: JaxprEqn) -> tuple[Callable[..., list], list[Var]]:
-    """An equation as a function to its outputs, and its arguments."""
+    """An equation as a function that returns its outputs, and the arguments of this function."""
     inputs = variables(equation)
     origin = DebugInfo("equation", equation.primitive.name, None, None)
     jaxpr = Jaxpr((), inputs, equation.outvars, [equation], equation.effects, origin)
@@ -134,7 +134,7 @@ def as_function(equation: JaxprEqn) -> tuple[Callable[..., list], list[Var]]:
 
 
 def _flat(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same function without calls of other functions, but for those whose derivatives are given by hand."""
+    """The same function with calls of other functions inlined, except those with hand-written derivatives."""
     return jax.make_jaxpr(lambda *args: _run_flat(closed, args))(*(shaped(v) for v in closed.jaxpr.invars))
 
 

@@ -15,9 +15,9 @@ from fedjax_priv.clients.ghost_norms.rule import Rule
 from fedjax_priv.engine.row_norms import norms, unit_scale
 
 _SLACK = 4.0
-"""Rounding errors of a ghost norm's square, as a multiple of `eps (sum_t |a_t| |e_t|)^2`.
+"""A bound on the rounding error of a squared ghost norm, as a multiple of `eps (sum_t |a_t| |e_t|)^2`.
 
-They are added, since terms may cancel: an underestimated norm breaks the guarantee.
+It is added, since terms may cancel, and an underestimated norm would break the guarantee.
 """
 
 
@@ -34,11 +34,11 @@ def rule(
     shape: tuple[int, int, int],
     total: Callable[[Array, Array], Array],
 ) -> Rule:
-    """The rule of a use.
+    """The rule of a use whose gradient is a sum of outer products.
 
     Args:
-      factors: of one sample, from input and slope.
-      assembled: from the gradient `[b, p, o]` to the weight's shape.
+      factors: `(input, slope) -> Factors` of one sample.
+      assembled: reshapes the gradient `[b, p, o]` to the weight's shape.
       shape: `t, p, o`.
       total: as in `Rule`.
     """
@@ -56,7 +56,7 @@ def rule(
 
 
 def wide(x: Array) -> Array:
-    """The same in float32, or in float64 if it is."""
+    """The same values in float32, or in float64 if they are in float64."""
     return x if jnp.finfo(x.dtype).bits >= 32 else x.astype(jnp.float32)
 
 

@@ -1,4 +1,4 @@
-"""How the gradient of a sample by each parameter is measured and summed."""
+"""How the norm and the sum of sample gradients are found for each parameter."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -16,23 +16,24 @@ from fedjax_priv.clients.ghost_norms.loss_equations import (
 from fedjax_priv.clients.ghost_norms.rule import Rule
 
 _REARRANGING = ("broadcast_in_dim", "convert_element_type", "copy", "neg", "reshape", "rev", "squeeze", "transpose")
-"""Primitives that leave the norm of a derivative as it is, where they leave the number of values."""
+"""Primitives that do not change the norm of a derivative if they do not change the number of values."""
 _BY_ENTRY = ("add", "add_any", "div", "max", "min", "mul", "pow", "select_n", "sub")
-"""Primitives each of whose values depends on one value of each input."""
+"""Primitives in which each output value depends on one value of each input."""
 
 
 Method = Literal["ghost norm", "instantiated", "by sample", "unused"]
-"""How gradients of samples by a parameter are found.
+"""How the gradients of samples by a parameter are handled.
 
-- "ghost norm": only their norms are; the clipped sum is one product over the batch.
-- "instantiated": each is, by one product for all samples or, where parameters are added or multiply, by a sum.
-- "by sample": each is, by differentiating an equation without a rule sample by sample.
+- "ghost norm": only their norms are computed; the clipped sum is one product over the batch.
+- "instantiated": each gradient is computed, by one product for all samples or, if parameters are added or multiplied,
+  by a sum.
+- "by sample": each gradient is computed, by differentiating an equation without a rule sample by sample.
 - "unused": the loss does not depend on the parameter.
 """
 
 
 class Ghost(NamedTuple):
-    """A parameter that one equation uses, once."""
+    """A parameter with a ghost norm: one equation uses it, once."""
 
     param: int
     use: int
@@ -40,7 +41,7 @@ class Ghost(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is done for each parameter, by its number, and for each use."""
+    """The method of each parameter, by its number, and the rule of each use."""
 
     methods: tuple[Method, ...]
     ghosts: tuple[Ghost, ...]
@@ -48,7 +49,7 @@ class Plan(NamedTuple):
 
     @property
     def instantiated(self) -> tuple[int, ...]:
-        """The parameters with a gradient for each sample."""
+        """The parameters for which a gradient per sample is computed."""
         return tuple(i for i, method in enumerate(self.methods) if method in ("instantiated", "by sample"))
 
 
@@ -71,7 +72,7 @@ def plan(equations: LossEquations) -> Plan:
 
 
 def _ghost(equations: LossEquations, param: int, readers: dict, rules: Sequence[Rule | None]) -> Ghost | None:
-    """The use of a parameter with a single reader, after rearrangements, if a ghost norm is cheap there."""
+    """The only use of a parameter, perhaps after rearrangements, if a ghost norm is cheap there; else None."""
     numbers = {id(use.equation): number for number, use in enumerate(equations.uses)}
     at = equations.params[param]
     while len(readers.get(at, ())) == 1:
@@ -88,7 +89,7 @@ def _ghost(equations: LossEquations, param: int, readers: dict, rules: Sequence[
 
 
 def _sources(equations: LossEquations, uses: Iterable[Use]) -> set[Var]:
-    """The variables that these uses depend on, but for the example."""
+    """The variables on which these uses depend, without those that depend on the example."""
     found = {weight for use in uses for weight in use.weights}
     for equation in reversed(equations.shared):
         if not found.isdisjoint(equation.outvars):

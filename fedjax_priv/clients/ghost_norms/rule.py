@@ -1,4 +1,4 @@
-"""What is known of the gradient by a weight, from the equation that uses it."""
+"""Rules for the gradient by a weight, from the equation that uses the weight."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,12 +13,12 @@ from fedjax_priv.clients.ghost_norms.loss_equations import as_function, shaped
 class Rule(NamedTuple):
     """Gradients by the only weight of a use, from its other input and the derivative by its output (the slope).
 
-    Under `norm` and `gradient` both are those of one sample; under `total` they have an axis of samples before.
+    `norm` and `gradient` take input and slope of one sample; for `total` both have a leading axis of samples.
     """
 
-    norm: Callable[[Array, Array], Float[Array, ""]]  # Euclidean norm of `gradient`, which is not computed
+    norm: Callable[[Array, Array], Float[Array, ""]]  # Euclidean norm of `gradient`, without computing it
     gradient: Callable[[Array, Array], Array]
-    total: Callable[[Array, Array], Array]  # sum of `gradient` over samples, none of which is computed
+    total: Callable[[Array, Array], Array]  # sum of `gradient` over samples, without computing single ones
     cheap: bool  # whether `norm` takes less memory than `gradient`
 
 

@@ -27,12 +27,12 @@ class SampleGradients(NamedTuple):
 
     losses: Float[Array, " k"]
     norms: Float[Array, " k"]  # Euclidean
-    weighted_sum: Callable[[Array, Array], PyTree]  # (factors [k], counted [k]) -> sum of those counted, times factors
-    methods: PyTree  # of each parameter, a `Method`
+    weighted_sum: Callable[[Array, Array], PyTree]  # (factors [k], counted [k]) -> weighted sum of counted ones
+    methods: PyTree  # a `Method` per parameter
 
 
 def sample_gradients(loss: Loss, params: PyTree, examples: PyTree) -> SampleGradients:
-    """Gradients by `params` of the losses of `examples [k, ...]`, each by itself."""
+    """The gradients by `params` of the loss of each single example of `examples [k, ...]`."""
     equations = loss_equations(loss, params, examples)
     leaves, structure = jax.tree.flatten(params)
     parts = plan(equations)
@@ -54,7 +54,7 @@ def sample_gradients(loss: Loss, params: PyTree, examples: PyTree) -> SampleGrad
     def weighted_sum(factors: Float[Array, " k"], counted: Bool[Array, " k"]) -> PyTree:
         kept = lambda rows: jnp.where(_column(counted, rows), rows, 0)
         scaled = lambda rows: kept(rows * _column(factors, rows).astype(rows.dtype))
-        with jax.default_matmul_precision("highest"):  # rounded factors would be longer than the norm that was clipped
+        with jax.default_matmul_precision("highest"):  # rounded factors could exceed the norm that was clipped
             totals = [
                 ghost.rule.total(kept(x), scaled(wide(slope)))
                 for ghost, (x, slope) in zip(parts.ghosts, seen, strict=True)
@@ -78,7 +78,7 @@ def _column(numbers: Array, rows: Array) -> Array:
 
 
 def _by_weights(equations: LossEquations, parts: Plan, known: Values, inputs: list, slopes: list) -> dict[Var, Array]:
-    """Derivatives of a sample by the weights of uses, but for those with ghost norms."""
+    """Derivatives of a sample's loss by the weights of uses without ghost norms."""
     ghosts = {ghost.use for ghost in parts.ghosts}
     found: dict[Var, Array] = {}
     for number, (use, rule) in enumerate(zip(equations.uses, parts.rules, strict=True)):
@@ -108,7 +108,7 @@ def _differentiated(use: Use, known: Values, inputs: list, slopes: list) -> Sequ
 
 
 def _by_params(equations: LossEquations, parts: Plan, leaves: list) -> Callable[[dict[Var, Array]], list[Array]]:
-    """From derivatives by weights to those by the instantiated parameters."""
+    """A function from derivatives by weights to derivatives by the instantiated parameters."""
     ghosts = {ghost.use for ghost in parts.ghosts}
     uses = [use for number, use in enumerate(equations.uses) if number not in ghosts]
     weights = list(dict.fromkeys(weight for use in uses for weight in use.weights))
@@ -117,7 +117,7 @@ def _by_params(equations: LossEquations, parts: Plan, leaves: list) -> Callable[
 
 
 def _of_ghosts(equations: LossEquations, parts: Plan, leaves: list, totals: list[Array]) -> dict[int, Array]:
-    """Sums of gradients by the parameters with ghost norms, from those by weights."""
+    """Sums of gradients by the parameters with ghost norms, from sums of gradients by their weights."""
     params = [ghost.param for ghost in parts.ghosts]
     weights = [equations.uses[ghost.use].weights[0] for ghost in parts.ghosts]
     cast = [total.astype(shaped(weight).dtype) for total, weight in zip(totals, weights, strict=True)]
@@ -127,7 +127,7 @@ def _of_ghosts(equations: LossEquations, parts: Plan, leaves: list, totals: list
 def _backward(
     equations: LossEquations, params: Sequence[int], weights: Sequence[Var], leaves: list
 ) -> Callable[[list], list]:
-    """From derivatives by weights to those by some of the parameters they are computed from."""
+    """A function from derivatives by weights to derivatives by some of the parameters."""
 
     def computed(own: list) -> list:
         values = equations.shared_values([dict(zip(params, own, strict=True)).get(i, x) for i, x in enumerate(leaves)])

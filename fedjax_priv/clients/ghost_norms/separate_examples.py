@@ -1,7 +1,7 @@
-"""Whether the loss of an example depends on other examples of the batch, by the equations of the loss of a batch.
+"""Whether the loss of an example depends on other examples of the batch, found from the equations of the loss.
 
-The gradient of a sample is that of a batch of one, so no other sample can move it. But a loss that combines examples is
-another loss then, which its author does not mean: batch normalisation, for one.
+The gradient of a sample is computed from a batch of one, so no other sample can change it. But a loss that combines
+examples, such as one with batch normalisation, would then be another loss than its author means, so it is refused.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def check_separate(traced: ClosedJaxpr, params: PyTree) -> None:
 
 
 def _followed(jaxpr: Jaxpr | ClosedJaxpr, inputs: Sequence[Dependence]) -> list[Dependence]:
-    """The dependence of the outputs, from that of the inputs."""
+    """The dependence of the outputs, given that of the inputs."""
     jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     of: dict[Any, Dependence] = dict(zip(jaxpr.invars, inputs, strict=True))
     read = lambda atom: None if isinstance(atom, Literal) else of.get(atom)

@@ -1,11 +1,12 @@
-"""Concentrated-DP federated learning: the privacy it claims, what can be proved of it, and how it converges.
+"""Concentrated-DP federated learning (CDP-FL): the privacy that it claims, what can be proved, and how it converges.
 
 A `Training` holds one device's numbers; the functions about privacy take one.
 
 * `training`: `Training` and its checks.
 * `claimed`: Theorem 1 (eq. 10), its inverse, and the paper's baselines.
 * `counterexamples`: three cases in which Theorem 1 is false.
-* `proved`: rho and eps that can be proved, from the four rows of `round_costs`; `sampling`: what chance adds to them.
+* `proved`: rho and eps that can be proved, from the four rows of `round_costs`; `sampling`: what random batches and a
+  random choice of devices add.
 * `convergence`: Theorem 2 (eq. 14) and Lemma 6 (eq. 15), printed and corrected.
 """
 

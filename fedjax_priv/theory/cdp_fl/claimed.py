@@ -1,7 +1,7 @@
-"""Theorem 1 as the paper states it, its inverse, and its two baselines. False in general: see `proved` for what holds.
+"""Theorem 1 as the paper states it, its inverse, and the paper's two baselines. It is false in general: see `proved`.
 
-Adjacent data sets are of one size and differ in one sample of one device; every figure is that device's. delta is in
-(0, 1).
+Adjacent data sets have the same size and differ in one sample of one device; every figure is for that device. delta is
+in (0, 1).
 """
 
 from typing import NamedTuple
@@ -14,22 +14,22 @@ from fedjax_priv.theory.cdp_fl.training import Training, check_selected, checked
 
 
 class DpSgdEpsilon(NamedTuple):
-    """DP-SGD's eps with the number of devices n as printed, and with the r that are summed, as the argument gives."""
+    """DP-SGD's eps: as printed, with the number n of all devices; corrected, with the number r of summed uploads."""
 
     printed: Result
     corrected: Result
 
 
 def epsilon(training: Training, delta: Numbers) -> Result:
-    """What privacy does the paper promise a device? Theorem 1 (eq. 10): eps = rho + 2 sqrt(rho log(1/delta)).
+    """Which eps does the paper promise a device? Theorem 1 (eq. 10): eps = rho + 2 sqrt(rho log(1/delta)).
 
-    rho = 2 C tau G^2 / (r m gamma sigma^2). It claims that secure aggregation of r uploads divides rho by r.
-    `counterexamples` has three cases in which this is false. It follows from `proved_rho`, with nobody dropped or
-    colluding, if tau = B with c^2 <= r/(r-1), or for whole passes with c <= 1 and B >= r, or if tau = B = 1, where
-    B = m/gamma and c is the Lipschitz constant of a step.
+    rho = 2 C tau G^2 / (r m gamma sigma^2). The theorem claims that secure aggregation of r uploads divides rho by r.
+    `counterexamples` has three cases in which this is false. The theorem follows from `proved_rho`, with nobody dropped
+    or colluding, if tau = B with c^2 <= r/(r-1), or for whole passes with c <= 1 and B >= r, or if tau = B = 1.
+    B = m/gamma, and c is the Lipschitz constant of a step.
 
     Raises:
-      ValueError: tau is no multiple of B (whole passes over the local data).
+      ValueError: tau is not a multiple of B: the theorem is for whole passes over the local data.
 
     Examples:
       >>> training = Training(30, 10, clip=1.0, num_selected=10, num_samples=1000, batch_size=100, sigma=0.5)
@@ -54,7 +54,7 @@ def sigma_for_epsilon(training: Training, epsilon: Numbers, delta: Numbers) -> R
 
 
 def upload_epsilon(training: Training, delta: Numbers) -> Result:
-    """The paper's eps without secure aggregation, where every upload is seen alone: Theorem 1 with r = 1.
+    """The paper's eps without secure aggregation, when every upload is seen: Theorem 1 with r = 1.
 
     Examples:
       >>> training = Training(30, 10, clip=1.0, num_selected=10, num_samples=1000, batch_size=100, sigma=0.5)
@@ -65,9 +65,9 @@ def upload_epsilon(training: Training, delta: Numbers) -> Result:
 
 
 def dp_sgd_epsilon(training: Training, num_devices: Numbers, delta: Numbers) -> DpSgdEpsilon:
-    """The paper's baseline of one step a round: rho = 2 C G^2 / (n gamma^2 sigma^2) as printed, r for n as it follows.
+    """The paper's baseline of one step per round: rho = 2 C G^2 / (n gamma^2 sigma^2); corrected, r replaces n.
 
-    Both charge a sample as if it were in every batch; `amplified_epsilon` does not. `training.local_steps` is not read.
+    Both count a sample as if it were in every batch; `amplified_epsilon` does not. `training.local_steps` is not read.
 
     Args:
       training: with r <= n.
@@ -86,7 +86,7 @@ def dp_sgd_epsilon(training: Training, num_devices: Numbers, delta: Numbers) -> 
 
 
 def step_rho(clip: Numbers, batch_size: Numbers, sigma: Numbers) -> Result:
-    """rho_1 = 2 G^2 / (gamma^2 sigma^2), of a local step whose batch has the sample (Corollary 1).
+    """rho_1 = 2 G^2 / (gamma^2 sigma^2), the rho of a local step whose batch contains the sample (Corollary 1).
 
     Examples:
       >>> print(step_rho(clip=1.0, batch_size=100, sigma=0.5))
@@ -96,7 +96,7 @@ def step_rho(clip: Numbers, batch_size: Numbers, sigma: Numbers) -> Result:
 
 
 def printed_rho(training: Training) -> Result:
-    """The rho of eq. 10 at sigma = 1, as printed, for any number of local steps; it falls as 1 / sigma^2."""
+    """The rho of eq. 10 at sigma = 1, as printed, for any number of local steps; rho scales with 1 / sigma^2."""
     one = checked(training._replace(sigma=1.0))
     return one.rounds_taken * (one.local_steps / _equal_batches(training) / one.num_selected) * one.step_rho
 

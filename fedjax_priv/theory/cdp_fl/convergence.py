@@ -1,4 +1,4 @@
-"""How fast does CDP-FL converge? Theorem 2 and Lemma 6, as printed, which is false, and corrected for one loss."""
+"""How fast does CDP-FL converge? Theorem 2 and Lemma 6: as printed, which is false, and corrected for equal losses."""
 
 from typing import NamedTuple
 
@@ -29,25 +29,25 @@ class Schedule(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """The formula's value, and whether its condition on the rate is met."""
+    """The value of a formula, and whether its condition on the rate is met."""
 
     value: Result
     applies: np.bool_ | np.ndarray
 
 
 class ConvergenceBound(NamedTuple):
-    """As printed, for 5 eta L + 3 tau^2 eta^2 L^2 <= 1, and corrected, for eta L <= 1."""
+    """The bound as printed, for 5 eta L + 3 tau^2 eta^2 L^2 <= 1, and the corrected one, for eta L <= 1."""
 
     printed: Bound
     corrected: Bound
 
 
 def convergence_bound(problem: Problem, schedule: Schedule) -> ConvergenceBound:
-    """Theorem 2 (eq. 14): of mean_{k<K} E||grad f||^2 at the running average of the selected models.
+    """Theorem 2 (eq. 14): a bound on mean_{k<K} E||grad f||^2 at the running average of the selected models.
 
     Printed: 2 (f0-f*) / (eta K) + eta L beta^2 / (2 gamma) + eta L d sigma^2 / (2r)
-    + (tau-1) (2 tau-1) eta^2 L^2 (2 beta^2 / (3 gamma) + d sigma^2 (r+1) / (3r)), which halves the noise of a step and
-    charges unlike devices nothing.
+    + (tau-1) (2 tau-1) eta^2 L^2 (2 beta^2 / (3 gamma) + d sigma^2 (r+1) / (3r)). This counts half of a step's noise,
+    and nothing for devices with different losses.
     Corrected: 2 (f0-f*) / (eta K) + N, for f_i = f, independent unbiased batches and clipping that never acts, with
     N = eta L v/r + ((tau-1)/2) (1 + eta L)^(2 tau) eta^2 L^2 v (1 - 1/r) and v = beta^2/gamma + d sigma^2.
 
@@ -67,7 +67,7 @@ def convergence_bound(problem: Problem, schedule: Schedule) -> ConvergenceBound:
 
 
 def strongly_convex_bound(problem: Problem, schedule: Schedule, strong_convexity: Numbers) -> ConvergenceBound:
-    """Lemma 6 (eq. 15): of mean_{k=1..K} E f - f* at the running average of the selected models.
+    """Lemma 6 (eq. 15): a bound on mean_{k=1..K} E f - f* at the running average of the selected models.
 
     Printed: (1 - eta lambda) (f0-f*) / (K eta lambda) + eta L beta^2 / (4 lambda gamma)
     + eta L d sigma^2 / (4 r lambda)
@@ -102,7 +102,7 @@ def _printed_noise(problem: Problem, schedule: Schedule) -> Result:
 
 
 def _noise(problem: Problem, schedule: Schedule) -> Result:
-    """N: a step's noise in the average, and the spread of the models around it, of which sampling leaves 1 - 1/r."""
+    """N: the noise of a step in the average, plus the fraction 1 - 1/r of the models' spread around the average."""
     smoothness, std, _, d = _constants(problem)
     rate, steps, _, r, batch, sigma = _fields(schedule)
     step, variance = rate * smoothness, std**2 / batch + d * sigma**2

@@ -1,4 +1,4 @@
-"""What can be proved about a device's privacy, next to what Theorem 1 claims; per device and per adversary."""
+"""What can be proved about a device's privacy, in contrast to Theorem 1; per device and adversary."""
 
 from typing import Literal, NamedTuple
 
@@ -14,30 +14,30 @@ Adversary = Literal["everybody", "server", "device", "coalition"]
 
 
 class Proved(NamedTuple):
-    """The smallest rho that can be proved, and the smallest of a composition of Gaussian mechanisms (rows 1 and 2)."""
+    """The smallest rho that can be proved, and the smallest one from Gaussian mechanisms alone (rows 1 and 2)."""
 
     rho: Result
-    row: Row  # 1 to 4: which one rho is from; 0 for no rounds
+    row: Row  # 1 to 4: the row that gives rho; 0 for no rounds
     gaussian_rho: Result
     gaussian_row: Row
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Of the rows that `rho` is from."""
+        """The assumptions of the rows that give `rho`."""
         return _assumptions(self.row)
 
 
 class ProvedEpsilon(NamedTuple):
-    """Eps, and where it is from."""
+    """Eps, and how it was found."""
 
     epsilon: Result
     rho: Result
-    row: Row  # of each round if rounds were added up
-    exact: np.bool_ | np.ndarray  # from rows 1 and 2 by the Gaussian mechanism's exact profile; else tight zCDP
+    row: Row  # one per round if rounds were added up
+    exact: np.bool_ | np.ndarray  # True: rows 1 and 2 and the Gaussian mechanism's exact profile; False: tight zCDP
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Of the rows that `epsilon` is from."""
+        """The assumptions of the rows that give `epsilon`."""
         return _assumptions(self.row)
 
 
@@ -49,23 +49,24 @@ def proved_rho(
     dropped: Numbers = 0,
     lipschitz: Numbers | None = None,
 ) -> Proved:
-    """How much can be proved to leak? The smallest rho of the rows that apply, for rounds that are all alike.
+    """Which rho can be proved? The smallest rho of the rows that apply, for rounds that are all alike.
 
-    Rows 3 and 4 are for sums of real vectors: rounding before the sum costs them what the rounding's grid is to the
-    noise. Masks from a pseudorandom function make rows 2 to 4 computational. Each pass over the data has
-    B = ceil(m/gamma) batches, of which the last may be smaller, and each sample is in one. Arguments are broadcast.
+    Rows 3 and 4 are for sums of real vectors; they ignore rounding before the sum, whose grid must be small compared
+    with the noise. With masks from a pseudorandom function, rows 2 to 4 hold against bounded computation only.
+    Each pass over the data has B = ceil(m/gamma) batches, of which the last may be smaller, and each sample is in one.
+    Arguments are broadcast.
 
     Args:
       training: of one device, or of several as arrays.
-      adversary: "everybody" sees all local steps, with all other devices; "server", or an outsider, sees the sum; so
-        does a curious "device" among the selected, which knows its own noise, and a "coalition" of some of them.
-      colluding: selected devices of the "coalition" whose uploads are in the sum.
-      dropped: selected devices whose uploads are not in the sum.
-      lipschitz: c of every step theta -> theta - eta g(theta; batch), clipping included (`lipschitz_constant`); if it
-        is not known, rows 1 and 2 only.
+      adversary: "everybody": the server and all other devices, who see all local steps. "server", or an outsider: sees
+        the sum. "device": a selected device, which sees the sum and knows its own noise. "coalition": several of these.
+      colluding: number of devices in the "coalition" whose uploads are in the sum.
+      dropped: number of selected devices whose uploads are not in the sum.
+      lipschitz: c of every step theta -> theta - eta g(theta; batch), clipping included (`lipschitz_constant`). If not
+        given, only rows 1 and 2 are used.
 
     Raises:
-      ValueError: no upload left whose noise the adversary does not know.
+      ValueError: the adversary knows the noise of all uploads in the sum.
 
     Examples:
       >>> training = Training(30, 10, clip=1.0, num_selected=10, num_samples=1000, batch_size=100, sigma=0.5)
@@ -88,12 +89,12 @@ def proved_rho(
 
 
 def proved_epsilon(proved: Proved, delta: Numbers, *, axis: int | None = None) -> ProvedEpsilon:
-    """The smaller of the exact eps of rows 1 and 2 and the tight conversion of the smallest rho.
+    """Which eps can be proved? The smaller of the exact eps of rows 1 and 2 and the tight conversion of the least rho.
 
     Args:
       proved: from `proved_rho`.
       delta: in (0, 1).
-      axis: of `proved` that lists rounds, or kinds of rounds, to be added up; without it each entry is a whole run.
+      axis: the axis of `proved` along which rounds, or kinds of rounds, are added up. None: each entry is a whole run.
 
     Examples:
       >>> training = Training(30, 10, clip=1.0, num_selected=10, num_samples=1000, batch_size=100, sigma=0.5)
@@ -112,7 +113,7 @@ def proved_epsilon(proved: Proved, delta: Numbers, *, axis: int | None = None) -
 
 
 def _unknown_uploads(training: Training, adversary: str, colluding: Numbers, dropped: Numbers) -> Result:
-    """h, at least 1 where the device took part."""
+    """h, at least 1 if the device took part."""
     known = _validate.choice({"everybody": 0, "server": 0, "device": 1, "coalition": colluding}, adversary=adversary)
     known = _validate.integer(at_least=0, colluding=known)
     if adversary != "coalition" and np.any(_validate.integer(at_least=0, colluding=colluding)):

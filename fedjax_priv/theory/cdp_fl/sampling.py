@@ -1,4 +1,4 @@
-"""What chance adds to the guarantees: secret batches drawn afresh, and the guarantee before devices are drawn."""
+"""What sampling adds to the guarantees: secret batches drawn anew in each round, and a random choice of devices."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from fedjax_priv.theory.sampled_gaussian import Round
 
 
 def amplified_epsilon(training: Training, delta: Numbers) -> Result:
-    """How private is one step a round (DP-SGD) on a secret batch, drawn afresh without replacement each round?
+    """Which eps has one step per round (DP-SGD) on a secret batch, drawn anew without replacement in each round?
 
     The larger of the two orders of neighbours at each eps (Zhu, Dong and Wang 2022), composed over rounds. One round
     attains it if all other gradients are alike and opposite to that of the sample. More rounds stay a little below: 4%
-    after 13 rounds at a rate of 0.1. A batch larger than the data holds all of it. Whoever sees the sum of r uploads
-    must know none of the r noises; with r = 1 it holds against everybody but the device. Batches cut from one shuffle
-    are not drawn afresh. `training.local_steps` is not read.
+    after 13 rounds at a rate of 0.1. A batch larger than the data holds all of it. The adversary sees the sum of r
+    uploads and must know the noise of none of them; with r = 1 it may be anybody except the device. It does not hold
+    for batches cut from one shuffle. `training.local_steps` is not read.
 
     Examples:
       >>> training = Training(2, 1, clip=1.0, num_selected=10, num_samples=1000, batch_size=10, sigma=0.1)
@@ -30,12 +30,12 @@ def amplified_epsilon(training: Training, delta: Numbers) -> Result:
 
 
 def delta_before_draw(delta: np.ndarray, num_selected: Numbers, num_devices: Numbers) -> Result:
-    """delta(eps) = sum_c Bin(c; T, r/n) delta_c(eps): before it is drawn in which rounds a device takes part.
+    """delta(eps) = sum_c Bin(c; T, r/n) delta_c(eps), the mean over the random rounds in which a device takes part.
 
-    It is no gain in eps: the server and the selected devices know who takes part.
+    It does not improve eps against the server and the selected devices, who know who takes part.
 
     Args:
-      delta: `[..., T+1]`, delta_c(eps) of a device that takes part in c of T rounds, at one eps.
+      delta: `[..., T+1]`, delta_c(eps) of a device that takes part in c = 0, ..., T rounds, at one eps.
       num_selected: r <= n, devices of a round.
       num_devices: n.
 

@@ -16,7 +16,7 @@ class Training(NamedTuple):
 
     rounds_taken: Numbers  # C >= 0: rounds the device took part in
     local_steps: Numbers  # tau >= 1: of a round
-    clip: Numbers  # G > 0: the norm that each sample's gradient is clipped to
+    clip: Numbers  # G > 0: the norm to which each sample's gradient is clipped
     num_selected: Numbers  # r >= 1: devices of a round, whose uploads are summed
     num_samples: Numbers  # m >= 1: training samples of the device
     batch_size: Numbers  # gamma >= 1: what a sum of clipped gradients is divided by, also that of a smaller last batch
@@ -36,7 +36,7 @@ class Checked(NamedTuple):
 
     @property
     def step_rho(self) -> Result:
-        """rho_1 = 2 G^2/(gamma^2 sigma^2), of a local step whose batch has the sample: Delta = 2G/gamma."""
+        """rho_1 = 2 G^2/(gamma^2 sigma^2) of a local step whose batch contains the sample: Delta = 2G/gamma."""
         return (2 * self.clip / self.batch_size / self.sigma) ** 2 / 2
 
     @property
@@ -46,7 +46,7 @@ class Checked(NamedTuple):
 
 
 def checked(training: Training) -> Checked:
-    """The fields; ValueError names one outside its range."""
+    """The checked fields; ValueError names a field outside its range."""
     counts = ("local_steps", "num_selected", "batch_size", "num_samples")
     steps, selected, batch, samples = (_validate.integer(**{name: getattr(training, name)}) for name in counts)
     taken = _validate.integer(at_least=0, rounds_taken=training.rounds_taken)

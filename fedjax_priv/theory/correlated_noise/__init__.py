@@ -1,12 +1,12 @@
-"""Noise that is correlated over rounds, x_t + s (C^-1 z)_t: matrices C, what a client moves, how much noise is left.
+"""Noise that is correlated over rounds, x_t + s (C^-1 z)_t: matrices C, their sensitivity and their error.
 
-C is lower triangular; A is what the server's optimizer makes of the directions, and A = B C.
+C is lower triangular. A maps the directions of all rounds to the iterates of the server's optimizer, and A = B C.
 
 * `workload`: A, and lower triangular Toeplitz matrices as power series.
-* `factors`: square roots, banded inverses, buffered matrices; `optimal`: those with the least noise, by L-BFGS.
+* `factors`: square roots, banded inverses, buffered matrices; `optimal`: matrices with the least noise, by L-BFGS.
 * `sensitivity`: of Toeplitz matrices and of trees, for k rounds of a client that are b apart.
 * `error`: noise of each iterate; `accounting`: eps of a run, noise for an eps.
-* `best_statistic`: what an adversary makes of all rounds together.
+* `best_statistic`: an adversary's best test of all rounds together.
 """
 
 from fedjax_priv.theory.correlated_noise.accounting import by_coins, epsilon, mu, noise_multiplier_for

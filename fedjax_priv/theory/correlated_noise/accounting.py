@@ -1,9 +1,8 @@
-"""Eps of a whole run with correlated noise: one Gaussian mechanism, also where updates depend on earlier releases.
+"""Eps of a whole run with correlated noise: one Gaussian mechanism, even if updates depend on earlier releases.
 
-A run releases x_t + s (C^-1 z)_t, s = sigma C_clip: that is C x + s z, solved by C. A client moves C x by at most the
-sensitivity times C_clip, so mu = sensitivity / sigma; twice that where its updates are replaced (Denisov, McMahan,
-Rush, Smith and Thakurta 2022, arXiv 2202.08312). No sampling is used but in `by_coins`, and the clip norm may not
-change.
+A run releases x_t + s (C^-1 z)_t with s = sigma C_clip, which is C^-1 (C x + s z). A client moves C x by at most the
+sensitivity times C_clip, so mu = sensitivity / sigma, and twice as much for replacement (Denisov, McMahan, Rush, Smith
+and Thakurta 2022, arXiv 2202.08312). Only `by_coins` uses sampling. The clip norm must not change during the run.
 """
 
 import numpy as np
@@ -18,12 +17,12 @@ _DISTANCE = {"zero-out": 1.0, "replacement": 2.0}
 
 
 def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: Change = "zero-out") -> Result:
-    """Of which Gaussian mechanism has the run the privacy? The distance of two means over the noise's deviation.
+    """Which mu has the run's Gaussian mechanism? The distance of two means divided by the noise's deviation.
 
     Args:
-      noise_multiplier: sigma > 0, deviation of the seeds over the clip norm.
+      noise_multiplier: sigma > 0, standard deviation of the seeds divided by the clip norm.
       sensitivity: of C, by `toeplitz_sensitivity` or `tree_sensitivity`.
-      neighbours: "zero-out", which is add/remove where others take part as before; or "replacement".
+      neighbours: "zero-out", which equals add/remove if the other clients take part as before; or "replacement".
 
     Examples:
       >>> print(mu(noise_multiplier=4.0, sensitivity=2.0), mu(4.0, 2.0, "replacement"))
@@ -52,7 +51,7 @@ def epsilon(delta: Numbers, noise_multiplier: Numbers, sensitivity: Numbers, nei
 
 
 def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neighbours: Change = "zero-out") -> float:
-    """How much noise is enough? The smallest sigma with which all rounds together are (eps, delta)-private.
+    """How much noise is enough? The smallest sigma that makes all rounds together (eps, delta)-private.
 
     Args:
       epsilon: to be reached, > 0.
@@ -71,18 +70,17 @@ def noise_multiplier_for(epsilon: float, delta: float, sensitivity: float, neigh
 
 
 def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
-    """The rounds of `sampled_gaussian` that a run with banded C costs where clients come by coins, group by group.
+    """The rounds of `sampled_gaussian` that a run with banded C costs, if groups of clients take turns to toss coins.
 
-    Clients form b fixed, public groups; in round t those of group t mod b toss a coin. With at most b bands a client
-    then has ceil(n / b) chances, at orthogonal columns: Poisson-sampled Gaussians of multiplier sigma over the norm of
-    a column, for add/remove and zero-out (Choquette-Choo et al. 2023, arXiv 2306.08153, cyclic Poisson sampling). For
-    an adversary that sees who takes part there is `epsilon`.
+    Clients form b fixed, public groups; in round t the clients of group t mod b toss a coin. So a client has
+    ceil(n / b) chances. If C has at most b bands, their columns are orthogonal, and each chance is a Poisson-sampled
+    Gaussian whose multiplier is sigma divided by the norm of a column, for add/remove and zero-out (Choquette-Choo et
+    al. 2023, arXiv 2306.08153, cyclic Poisson sampling). For an adversary that sees who takes part, use `epsilon`.
 
     Args:
-      one: sigma of the seeds, rate q of a coin, and capacity, with the number of clients of a group as its population.
+      one: sigma of the seeds, rate q of a coin, and capacity; its population is the number of clients of a group.
       column: the first of C, with at most b bands.
-      schedule: of a client; b is the number of groups. How often a client takes part is up to its coins: no
-        `participations`.
+      schedule: of a client; b is the number of groups. `participations` must be None: coins decide.
 
     Raises:
       ValueError: C has more than b bands, sampling is not "poisson", or `schedule` limits participations.

@@ -1,8 +1,9 @@
-"""What an adversary can make of all rounds together: the best linear statistic of sums with correlated noise.
+"""An adversary's best test of all rounds together: the best linear statistic of sums with correlated noise.
 
-Noise of n rounds is `R z` with independent seeds z. A client that takes part in the rounds p moves the sums by p, so
-`p^T S^-1 D / sqrt(p^T S^-1 p)` with S = R R^T is the best test of the sums D along its update. For a square C, R is
-its inverse and this is `<C p, C D> / ||C p||`: the two inputs are `||C p||` seeds apart, at most the sensitivity.
+The noise of n rounds is `R z` with independent seeds z. D are the sums along the update of a client, which takes part
+in the rounds p and moves D by p. With S = R R^T, the best test of D is `p^T S^-1 D / sqrt(p^T S^-1 p)`. If R is the
+inverse of a square C, this is `<C p, C D> / ||C p||`. Its two means are `||C p||` standard deviations of a seed apart,
+at most the sensitivity.
 """
 
 import numpy as np
@@ -13,7 +14,7 @@ from fedjax_priv.theory.correlated_noise.workload import Column, divided, one
 
 
 def toeplitz_rows(column: Column, num_rounds: int) -> np.ndarray:
-    """R = C^-1, `[n, n]`: the noise of each round in seeds.
+    """R = C^-1, `[n, n]`: row t has the weights of the seeds in the noise of round t.
 
     Args:
       column: the first of C, `[bands]`; further coefficients are 0.
@@ -32,11 +33,13 @@ def toeplitz_rows(column: Column, num_rounds: int) -> np.ndarray:
 
 
 def tree_rows(num_rounds: int, leaves: int | None = None, variance_reduced: bool = True) -> np.ndarray:
-    """R of binary trees, `[n, nodes]`: noise of the sum after each round less that before, in nodes.
+    """R of binary trees, `[n, nodes]`: row t has the weights of the nodes in the noise of round t.
+
+    It is the noise of the prefix sum after round t minus the noise of the one before.
 
     Args:
       num_rounds: n.
-      leaves: rounds of a tree, after which a fresh one starts; None: one tree for all rounds.
+      leaves: rounds of a tree, after which a new tree starts; None: one tree for all rounds.
       variance_reduced: as in `tree_error`.
 
     Examples:
@@ -55,14 +58,14 @@ def tree_rows(num_rounds: int, leaves: int | None = None, variance_reduced: bool
 
 
 def matched_filter(rows: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """Weights of the rounds in the best statistic, whose noise has the deviation of a seed.
+    """Weights of the rounds in the best statistic, scaled so that its noise has the standard deviation of a seed.
 
     Args:
       rows: R, `[n, m]`, of rank n.
-      taken: p, `[..., n]`: 1 in the rounds in which the client takes part, or how far it moves each.
+      taken: p, `[..., n]`: 1 in the rounds in which the client takes part, or how far it moves each sum.
 
     Returns:
-      `[..., n]`; 0 where the client never takes part.
+      `[..., n]`; 0 if the client never takes part.
 
     Examples:
       >>> rows = toeplitz_rows(square_root(3), 3)
@@ -75,7 +78,10 @@ def matched_filter(rows: np.ndarray, taken: np.ndarray) -> np.ndarray:
 
 
 def _estimates(leaves: int, variance_reduced: bool) -> list[np.ndarray]:
-    """Of each height: its sums over complete intervals, `[number, nodes]`, by the nodes below (Honaker 2015)."""
+    """For each height, estimates of the sums over complete intervals, `[number, nodes]`, as weights of nodes.
+
+    With variance reduction, a sum combines its node with the nodes below (Honaker 2015).
+    """
     numbers = [leaves >> j for j in range(leaves.bit_length())]
     nodes = np.split(np.eye(sum(numbers)), np.cumsum(numbers)[:-1])
     estimates = [nodes[0]]

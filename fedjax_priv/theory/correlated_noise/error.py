@@ -1,6 +1,6 @@
-"""Noise in the server's iterates: the standard deviation of a coordinate, in units of the seeds' deviation.
+"""Noise in the server's iterates: the standard deviation of a coordinate, in units of a seed's standard deviation.
 
-Times a sensitivity it is the error at equal privacy, in units of sigma C_clip with mu = 1 / sigma.
+Multiplied by the sensitivity, it is the error at equal privacy: in units of C_clip / mu.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from fedjax_priv.theory.correlated_noise.workload import SGD, Column, Workload, 
 
 
 def toeplitz_error(column: Column, num_rounds: int, workload: Workload = SGD) -> np.ndarray:
-    """The norm of each row of B = A C^-1, `[n]`: noise of the iterate after each round.
+    """The norm of each row of B = A C^-1, `[n]`: the noise of the iterate after each round.
 
     Args:
       column: the first of C, `[bands]`; further coefficients are 0.
@@ -27,11 +27,11 @@ def toeplitz_error(column: Column, num_rounds: int, workload: Workload = SGD) ->
 
 
 def tree_error(num_rounds: int, leaves: int | None = None, variance_reduced: bool = True) -> np.ndarray:
-    """The same for prefix sums by binary trees, `[n]`: the nodes that a sum is made of, and those of finished trees.
+    """The noise of prefix sums by binary trees after each round, `[n]`: of the nodes in a sum, and of finished trees.
 
     Args:
       num_rounds: n.
-      leaves: rounds of a tree, after which a fresh one starts; None: one tree for all rounds.
+      leaves: rounds of a tree, after which a new tree starts; None: one tree for all rounds.
       variance_reduced: a node of height j has variance 2^j / (2^{j+1} - 1), not 1 (Honaker 2015, bottom-up).
 
     Examples:
@@ -48,7 +48,7 @@ def tree_error(num_rounds: int, leaves: int | None = None, variance_reduced: boo
 
 
 def root_mean_square(errors: np.ndarray) -> float:
-    """Over the rounds: one number for the noise of all iterates.
+    """Root mean square over the rounds: one number for the noise of all iterates.
 
     Examples:
       >>> print(round(root_mean_square(toeplitz_error([1.0], 4)), 3))  # independent noise: sqrt((1 + 2 + 3 + 4) / 4)

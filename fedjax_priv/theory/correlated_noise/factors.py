@@ -1,6 +1,6 @@
-"""Matrices C for noise `C^-1 z`: lower triangular and Toeplitz, by the first column of C or of its inverse.
+"""Lower triangular Toeplitz matrices C for noise `C^-1 z`, given by the first column of C or of its inverse.
 
-Each is what a process of the simulation takes, such as `server_noise.banded(square_root(8))`.
+The noise processes of the simulation take these columns, for instance `server_noise.banded(square_root(8))`.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ def square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
     2023, arXiv 2202.11205); with fewer, BSR (Kalinin and Lampert 2024, arXiv 2405.13763).
 
     Args:
-      bands: how many coefficients; further ones of C are 0.
+      bands: how many coefficients of C are not 0.
       workload: of the server's optimizer.
 
     Examples:
@@ -30,8 +30,8 @@ def square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
 def inverse_square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
     """The first column of the inverse of `square_root`, `[bands]`: 1, -1/2, -1/8, -1/16, ... for SGD.
 
-    Taken as all of C^-1, with further coefficients 0, it is BISR (Kalinin, McKenna, Upadhyay and Lampert 2025, arXiv
-    2505.12128), whose C is `column_of_inverse`.
+    As a banded C^-1, whose further coefficients are 0, it is BISR (Kalinin, McKenna, Upadhyay and Lampert 2025, arXiv
+    2505.12128); `column_of_inverse` gives its C.
 
     Args:
       bands: p, how many coefficients.
@@ -45,7 +45,7 @@ def inverse_square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
 
 
 def column_of_inverse(coefficients: Column, num_rounds: int) -> np.ndarray:
-    """The first column of C, `[n]`, from that of a banded C^-1.
+    """The first column of C, `[n]`, from the first column of a banded C^-1.
 
     Args:
       coefficients: of C^-1, `[p]`; the first is not 0.

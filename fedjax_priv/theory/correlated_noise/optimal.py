@@ -1,4 +1,4 @@
-"""Matrices C with the least mean noise, found by L-BFGS in float64; each is computed once a process."""
+"""Matrices C with the least mean noise, found by L-BFGS in float64; a process computes each of them once."""
 
 import functools
 
@@ -15,13 +15,14 @@ _CLOSE_ENOUGH = {"maxiter": 500, "ftol": 1e-11}
 
 @functools.cache
 def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.ndarray:
-    """The first column of the banded Toeplitz C with the least root mean square error, `[bands]`, its norm 1.
+    """The first column, of norm 1, of the banded Toeplitz C with the least root mean square error, `[bands]`.
 
-    With at most b bands every C has the sensitivity sqrt(k) times its norm, so this one is the best for any k. Source:
-    Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu 2023, arXiv 2306.08153 (Toeplitz form of BandMF).
+    If rounds of a client are at least `bands` apart, C has sensitivity sqrt(k) times the norm of its column, so this C
+    is the best for any number k of rounds. Source: Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta and Xu
+    2023, arXiv 2306.08153 (Toeplitz form of BandMF).
 
     Args:
-      num_rounds: n, over which the error is averaged.
+      num_rounds: n; the error is averaged over n rounds.
       bands: at most n.
       workload: of the server's optimizer.
 
@@ -47,10 +48,9 @@ def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.
 
 
 def _banded_loss(later: np.ndarray, a: np.ndarray) -> tuple[float, np.ndarray]:
-    """Log of the root mean square error of 1, c_1, ... at norm 1, and its gradient in c_1, ...
+    """Log of the root mean square error of the column 1, c_1, ... scaled to norm 1, and its gradient in c_1, ...
 
-    With c a power series, the rows of B have norms by b = a / c, and db = -(b / c) dc: the gradient goes back through
-    the same triangular solve, transposed.
+    As power series, B is b = a / c, and db = -(b / c) dc: the gradient is one transposed triangular solve.
     """
     n, c = len(a), np.concatenate([[1.0], later])
     b = divided(a, c)
@@ -65,11 +65,11 @@ def _banded_loss(later: np.ndarray, a: np.ndarray) -> tuple[float, np.ndarray]:
 def optimal_buffered(schedule: Schedule, buffers: int, workload: Workload = SGD) -> tuple[np.ndarray, np.ndarray]:
     """Weights and decays of the buffered linear Toeplitz C with about the least error times sensitivity, `[m]` each.
 
-    A local optimum of the root mean square error, from decays that are spread evenly on a logarithmic scale. Source:
-    McMahan, Xu and Zhang 2024, arXiv 2408.08868.
+    A local optimum for the root mean square error; the search starts at decays that are spread evenly on a logarithmic
+    scale. Source: McMahan, Xu and Zhang 2024, arXiv 2408.08868.
 
     Args:
-      schedule: of a client; its rounds are those that the error is averaged over.
+      schedule: of a client; the error is averaged over its rounds.
       buffers: m.
       workload: of the server's optimizer.
 
@@ -96,7 +96,7 @@ def optimal_buffered(schedule: Schedule, buffers: int, workload: Workload = SGD)
 
 
 def _buffered_loss(free: np.ndarray, schedule: Schedule, a: np.ndarray) -> float:
-    """Log of error times sensitivity. C is the quotient of two polynomials: its solves take m steps a round."""
+    """Log of error times sensitivity. C is a quotient of two polynomials, so solving with C takes m steps per round."""
     weights, decays = _parameters(free)
     below = np.poly(decays)  # the product of 1 - theta_i x
     above = below + np.append(0, weights @ [np.poly(np.delete(decays, i)) for i in range(len(decays))])

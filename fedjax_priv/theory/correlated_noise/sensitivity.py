@@ -1,4 +1,4 @@
-"""How far a client moves C x, all rounds together, in units of the clip norm."""
+"""How far a client moves C x in all rounds together, in units of the clip norm."""
 
 from typing import NamedTuple
 
@@ -9,24 +9,24 @@ from fedjax_priv.theory.correlated_noise.workload import Column
 
 
 class Schedule(NamedTuple):
-    """How often a client takes part, at most; a function that takes one raises ValueError for a field out of range."""
+    """How often a client may take part; a function that takes one raises ValueError for a field out of range."""
 
     num_rounds: int  # n >= 1
     separation: int = 1  # b >= 1: rounds of a client are at least so far apart
-    participations: int | None = None  # k, at most; None: as many as fit, ceil(n / b)
+    participations: int | None = None  # k, the most rounds of a client; None: as many as fit, ceil(n / b)
 
 
 def toeplitz_sensitivity(column: Column, schedule: Schedule) -> float:
-    """The largest norm of a sum of columns of C, each at most once and at least b apart: exact or from above.
+    """The largest norm of a sum of k different columns of C that are at least b apart: exact, or an upper bound.
 
-    It is the norm of the columns 0, b, ..., (k-1) b together. This is exact where C has at most b bands, since columns
-    of one client are orthogonal then, and shorter the later they start; and where coefficients are >= 0 and do not
-    increase (Kalinin and Lampert 2024, arXiv 2405.13763, Theorem 2). Else each coefficient is replaced by the largest
-    of the later absolute values, which gives an upper bound. It does not hold for a C whose columns were normalized,
-    which is no Toeplitz matrix.
+    It is the norm of the sum of columns 0, b, ..., (k-1) b. This is exact if C has at most b bands: a client's columns
+    are then orthogonal, and later columns are shorter. It is also exact if coefficients are >= 0 and do not increase
+    (Kalinin and Lampert 2024, arXiv 2405.13763, Theorem 2). Otherwise each coefficient is replaced by the largest
+    absolute value from it on, which gives an upper bound. It does not hold for a C with normalized columns, which is
+    not a Toeplitz matrix.
 
     Args:
-      column: the first of C, `[bands]`; further coefficients are 0, those after n rounds do not count.
+      column: the first of C, `[bands]`; further coefficients are 0, and coefficients beyond n rounds do not count.
       schedule: of a client.
 
     Examples:
@@ -44,15 +44,15 @@ def toeplitz_sensitivity(column: Column, schedule: Schedule) -> float:
 
 
 def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
-    """The largest norm of the numbers that a client has in the nodes of binary trees over the rounds, from above.
+    """An upper bound on the norm of a client's counts in the nodes of binary trees over the rounds.
 
-    A node of 2^j rounds has at most ceil(2^j / b) rounds of the client. At each height, k rounds fill as many of its
-    nodes as they can: attained where b is a power of 2 and all trees are full. Once: sqrt(h + 1). Only intervals that
-    are complete are nodes. Source: Kairouz et al. 2021, arXiv 2103.00039.
+    A node of 2^j rounds contains at most ceil(2^j / b) rounds of the client. The bound lets the k rounds fill as many
+    nodes of each height as they can; it is attained if b is a power of 2 and all trees are full. A single round gives
+    sqrt(h + 1) in a tree of height h. Only complete intervals are nodes. Source: Kairouz et al. 2021, arXiv 2103.00039.
 
     Args:
       schedule: of a client.
-      leaves: rounds of a tree, after which a fresh one starts; None: one tree for all rounds.
+      leaves: rounds of a tree, after which a new tree starts; None: one tree for all rounds.
 
     Examples:
       >>> print(tree_sensitivity(Schedule(num_rounds=8, separation=8)))  # once: in a leaf and three nodes above it
@@ -81,7 +81,7 @@ def padded(column: Column, n: int) -> np.ndarray:
 
 
 def checked(schedule: Schedule) -> tuple[int, int, int]:
-    """n, b, and k, at most what fits."""
+    """n, b, and k, which is at most ceil(n / b)."""
     n = _validate.whole(num_rounds=schedule.num_rounds)
     b = _validate.whole(separation=schedule.separation)
     fits = -(-n // b)

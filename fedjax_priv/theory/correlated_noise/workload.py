@@ -1,4 +1,4 @@
-"""What the server makes of noisy sums, and power series: lower triangular Toeplitz matrices by their first columns."""
+"""How the server's optimizer weights noisy sums; lower triangular Toeplitz matrices as power series."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,20 +12,20 @@ Column = Sequence[float] | np.ndarray
 
 
 class Workload(NamedTuple):
-    """The server's optimizer: its iterates are prefix sums of the directions, discounted.
+    """The server's optimizer: its iterates are weighted prefix sums of the directions.
 
     A function that takes one raises ValueError for a field outside its range.
     """
 
-    momentum: float = 0.0  # beta, in [0, 1): what is left of the velocity after a round
-    decay: float = 1.0  # alpha, in (0, 1]: what weight decay leaves of the parameters in a round
+    momentum: float = 0.0  # beta, in [0, 1): the velocity is multiplied by it in each round
+    decay: float = 1.0  # alpha, in (0, 1]: weight decay multiplies the parameters by it in each round
 
 
 SGD = Workload()
 
 
 def workload_column(num_rounds: int, workload: Workload = SGD) -> np.ndarray:
-    """The first column of A, `[n]`: with what weight does a direction enter the iterate k rounds later?
+    """The first column of A, `[n]`: which weight does a direction have in the iterate k rounds later?
 
     The series of 1 / ((1 - alpha x) (1 - beta x)): all 1 for SGD, (1 - beta^{k+1}) / (1 - beta) with momentum.
 
@@ -41,14 +41,14 @@ def workload_column(num_rounds: int, workload: Workload = SGD) -> np.ndarray:
 
 
 def divided(series: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """The quotient of two power series, as many coefficients as the first has: a triangular Toeplitz solve."""
+    """The quotient of two power series, to as many coefficients as the first has: a triangular Toeplitz solve."""
     from scipy.signal import lfilter  # slow to import
 
     return np.asarray(lfilter([1.0], by, series), np.float64)
 
 
 def multiplied(series: np.ndarray, by: np.ndarray) -> np.ndarray:
-    """The product of two power series, as many coefficients as the first has."""
+    """The product of two power series, to as many coefficients as the first has."""
     from scipy.signal import lfilter
 
     return np.asarray(lfilter(by, [1.0], series), np.float64)

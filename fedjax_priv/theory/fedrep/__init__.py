@@ -1,4 +1,4 @@
-"""FedREP: what consensus sparsification reveals, keeps and costs, and what the paper's bounds on convergence say.
+"""FedREP: what consensus sparsification reveals, keeps and costs, and the paper's bounds on convergence.
 
 * `privacy`: Theorem 2 on proposed coordinates (eqs. 16-20, 56), printed and exact.
 * `compression`: Propositions 1 and 2 (eq. 102), Theorem 1 (eq. 3); `communication_cost`: bytes of an iteration.

@@ -1,4 +1,4 @@
-"""What an iteration of FedREP costs, and SparseSecAgg's parameter for the same fraction of coordinates."""
+"""Bytes of an iteration of FedREP, and SparseSecAgg's parameter for the same fraction of coordinates."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from fedjax_priv.theory.fedrep.compression import coordinates_of_each
 
 
 class Communication(NamedTuple):
-    """Of one client in one iteration, without the keys and shares of secure aggregation."""
+    """What one client sends and receives in one iteration, without keys and shares of secure aggregation."""
 
     up_words: Result  # n indices and |I| values
     down_words: Result  # |I| indices and |I| values
@@ -19,14 +19,14 @@ class Communication(NamedTuple):
 
 
 def communication(k: Numbers, num_clients: Numbers, union: Numbers | None = None) -> Communication:
-    """32-bit words: up n indices and |I| values, down |I| indices and |I| values; at most (96 + 32/m) K bits.
+    """Up n indices and |I| values, down |I| indices and |I| values, in 32-bit words; at most (96 + 32/m) K bits.
 
-    Top-K both ways, without consensus, is 128 K bits.
+    Top-K in both directions, without consensus, takes 128 K bits.
 
     Args:
       k: K, coordinates proposed by all clients together; a multiple of `num_clients`.
       num_clients: m.
-      union: |I|, or its mean, from n = K/m to K; K, the most there can be, if not given.
+      union: |I|, or its mean, from n = K/m to K; by default K, the largest possible.
 
     Examples:
       >>> one = communication(k=1000, num_clients=10)
@@ -42,10 +42,10 @@ def communication(k: Numbers, num_clients: Numbers, union: Numbers | None = None
 
 
 def sparse_secagg_alpha(ratio: Numbers, num_clients: Numbers) -> Result:
-    """alpha_s = (m-1) (1 - (1-p)^(1/(m-1))): at which alpha does SparseSecAgg send a fraction p of coordinates?
+    """At which alpha does SparseSecAgg send a fraction p of coordinates? alpha_s = (m-1) (1 - (1-p)^(1/(m-1))).
 
     Args:
-      ratio: p in (0, 1), at most that of alpha_s = 1, 1 - (1 - 1/(m-1))^(m-1), which is near 0.63 for many clients.
+      ratio: p > 0, at most 1 - (1 - 1/(m-1))^(m-1), which gives alpha_s = 1 and is about 0.63 for many clients.
       num_clients: m, at least 2.
 
     Examples:

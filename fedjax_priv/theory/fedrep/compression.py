@@ -1,4 +1,4 @@
-"""What consensus sparsification keeps of an update, and how far apart it leaves two of them."""
+"""How much consensus sparsification keeps of an update, and the distance of two sparsified updates."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Contraction(NamedTuple):
 
 
 def expected_union(num_params: Numbers, num_coordinates: Numbers, num_clients: Numbers) -> Result:
-    """E|I| = d (1 - (1 - n/d)^m) at alpha = 1, where every client proposes a uniform set.
+    """E|I| = d (1 - (1 - n/d)^m) at alpha = 1, when every client proposes a uniform set.
 
     Args:
       num_params: d.
@@ -42,15 +42,15 @@ def contraction(
 ) -> Contraction:
     """Proposition 2 (eq. 102): 1 - d'/d = (1 - n/d) e^-x, x = alpha n (h-1) / d for n = K/m and h honest clients.
 
-    Equality at alpha = 0 if all |g_j| are equal and all clients propose one set. Whatever Byzantine clients propose
-    only adds to the union.
+    Equality holds at alpha = 0 if all |g_j| are equal and all clients propose the same set. Proposals of Byzantine
+    clients only enlarge the union.
 
     Args:
       num_params: d.
       k: K, coordinates proposed by all clients together; a multiple of `num_clients`.
       num_clients: m.
       alpha: the probability in [0, 1] that a proposed coordinate is a random one.
-      byzantine: clients that are Byzantine, fewer than half of them.
+      byzantine: number of Byzantine clients, fewer than half of all.
 
     Examples:
       >>> print(contraction(num_params=1000, k=500, num_clients=10, alpha=1.0).kept.round(3))
@@ -87,9 +87,10 @@ def dissimilarity(
 ) -> Result:
     """Theorem 1 (eq. 3): E||C(v) - C(v')||^2 of two sparsified vectors, coordinate by coordinate.
 
-    It holds for supports N and N' that are independent of the vectors; the paper says any, but top-K's support depends
-    on its vector, and for v uniform on {e_1, e_2} and nothing kept of v' this is 1/2 where the left side is 1. With one
-    support for both, as in ConSpar, only `both` is not zero, and no distance grows (Proposition 1).
+    It holds for supports N and N' that are independent of the vectors. The paper claims it for any supports, but the
+    support of top-K depends on its vector: for v uniform on {e_1, e_2}, with nothing kept of v', the right side is 1/2
+    and the left side 1. If both vectors have the same support, as in ConSpar, only `both` is not zero, and no distance
+    grows (Proposition 1).
 
     Args:
       difference: `[..., d]`, E(v_j - v'_j)^2, the paper's rho^2 xi_j.

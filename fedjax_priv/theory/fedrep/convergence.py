@@ -1,4 +1,4 @@
-"""Theorems 3 and 4, as printed and corrected, and Proposition 3: how local momentum SGD fits into Theorem 4."""
+"""Theorem 3 and Proposition 3 (local momentum SGD for Theorem 4), each as printed and corrected, and Theorem 4."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from fedjax_priv.theory.fedrep.lemmas import Defence, Problem, check_inverse, co
 
 
 class LocalAlgorithm(NamedTuple):
-    """Local training A by its mean step G_A = (w - A(w)) / eta_A."""
+    """Constants of local training A and its mean step G_A = (w - A(w)) / eta_A."""
 
     rate: Numbers  # eta_A
     bias: Numbers  # A_1: ||E G_A - grad F_k|| <= A_1
@@ -19,21 +19,21 @@ class LocalAlgorithm(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """A bound on mean_t E||grad F(w^t)||^2; with `vacuous` it is D^2 or more, and says nothing."""
+    """A bound on mean_t E||grad F(w^t)||^2. If it is at least D^2, it is `vacuous` and says nothing."""
 
     value: Result
     vacuous: np.bool_ | np.ndarray
 
 
 class ConvergenceBound(NamedTuple):
-    """Theorem 3 as it is printed, which can be too small where 4 L < S, and with its first term corrected."""
+    """Theorem 3 as printed, which can be too small if 4 L < S, and with its first term corrected."""
 
     printed: Bound
     corrected: Bound
 
 
 class MomentumSGD(NamedTuple):
-    """Proposition 3 as it is printed, with which Theorem 4 always says nothing, and with A_1 corrected."""
+    """Proposition 3 as printed, with which Theorem 4 is always vacuous, and with A_1 corrected."""
 
     printed: LocalAlgorithm
     corrected: LocalAlgorithm
@@ -99,8 +99,8 @@ def algorithm_convergence_bound(
 def momentum_sgd(problem: Problem, *, rate: Numbers, local_steps: Numbers, beta: Numbers) -> MomentumSGD:
     """Proposition 3: local momentum SGD has eta_A = eta I, A_2 = S and, corrected, A_1 = a (D + S) + eta h L S.
 
-    a = beta (1-beta^I) / (I (1-beta)) and h = (1/I) sum_{j<I} j (1-beta^(I-j)). Printed is A_1 = a D + S + h L S, which
-    charges S to gradients without bias (eq. 199) and drops eta (eq. 200).
+    a = beta (1-beta^I) / (I (1-beta)) and h = (1/I) sum_{j<I} j (1-beta^(I-j)). The paper prints A_1 = a D + S + h L S,
+    which adds S for unbiased gradients (eq. 199) and drops eta (eq. 200).
 
     Args:
       problem: its constants.
@@ -125,13 +125,13 @@ def momentum_sgd(problem: Problem, *, rate: Numbers, local_steps: Numbers, beta:
 
 
 def _fresh(beta: float, steps: float) -> float:
-    """`(1/I) sum_{j<I} j (1-beta^(I-j))`, term by term: in closed form little is left of it as beta goes to 1."""
+    """`(1/I) sum_{j<I} j (1-beta^(I-j))`, term by term: the closed form loses its digits as beta goes to 1."""
     j = np.arange(steps)
     return float(j @ _lacking(beta, steps - j) / steps)
 
 
 def _lacking(beta: Numbers, power: Numbers) -> Result:
-    """1 - beta^power, whose digits are kept near 0."""
+    """1 - beta^power, accurate near 0."""
     return -np.expm1(special.xlogy(power, beta))
 
 

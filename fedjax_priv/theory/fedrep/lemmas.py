@@ -22,7 +22,7 @@ class Problem(NamedTuple):
 
 
 class Defence(NamedTuple):
-    """How much is kept of updates, and what the (delta, c)-robust aggregator, buffers included, withstands."""
+    """How much sparsification keeps of updates, and the (delta, c)-robustness of the aggregator, buffers included."""
 
     inverse_contraction: Numbers  # H >= 1
     robustness: Numbers = 0.0  # c
@@ -37,9 +37,9 @@ def memory_bound(
     Args:
       problem: its constants.
       inverse_contraction: H.
-      rate: eta, or eta_t for a decaying one.
+      rate: eta, or eta_t if the rate decays.
       local_steps: I.
-      decaying: eta_t = b / sqrt(t + 4H), with 8 H^2 for 4 H^2 (eq. 121).
+      decaying: True: the rate is eta_t = b / sqrt(t + 4H), and 8 H^2 replaces 4 H^2 (eq. 121).
 
     Examples:
       >>> problem = Problem(smoothness=1.0, heterogeneity=1.0, gradient_norm=2.0, gradient_std=1.0, initial_gap=1.0)
@@ -78,12 +78,12 @@ def constants(problem: Problem) -> tuple[Result, Result, Result, Result]:
 
 
 def total_step(rate: Numbers, local_steps: Numbers) -> Result:
-    """Eta I."""
+    """eta I."""
     return _validate.real("(0, inf)", rate=rate) * _validate.integer(local_steps=local_steps)
 
 
 def disturbance(defence: Defence, decaying: bool = False) -> Result:
-    """C delta (4 H^2 + 1)."""
+    """c delta (4 H^2 + 1)."""
     c = _validate.real("[0, inf)", robustness=defence.robustness)
     delta = _validate.real("[0, 0.5)", byzantine_share=defence.byzantine_share)
     return c * delta * (_memory(check_inverse(defence.inverse_contraction), decaying) + 1)

@@ -1,8 +1,8 @@
 """Theorem 2: what a proposed set of coordinates tells about which coordinates of an update are largest.
 
-Adjacent are two sets T_k, of the n largest coordinates of d, that differ in one element. A guarantee is about T_k given
-the update and for one iteration: it is not about data, since one sample may move many of the n coordinates, and eps
-adds up over iterations. Below, y = (1 - alpha) / alpha.
+T_k is the set of the n largest of d coordinates. Adjacent inputs are two sets T_k that differ in one element. A
+guarantee protects T_k in one iteration. It does not protect data, since one sample may change many of the n
+coordinates, and eps adds up over iterations. Below, y = (1 - alpha) / alpha.
 """
 
 import numpy as np
@@ -13,10 +13,10 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 
 def coordinate_epsilon(num_params: Numbers, num_coordinates: Numbers, alpha: Numbers) -> Result:
-    """How private is a proposal? The smallest eps, exact, in O(n); below the printed one for n >= 2.
+    """Which eps has a proposal? The exact smallest eps, in O(n); for n >= 2 it is below the printed one.
 
     e^eps - 1 = [sum_{i=1}^{n} i C(d,i) y^i] / [sum_{i=0}^{n-1} (n-i) C(d,i) y^i], the ratio of eqs. 16-20 for
-    |T_k and I| = n and n - 1. Infinite at alpha = 0, and 0 at alpha = 1 or n = d, where nothing depends on T_k.
+    |T_k and I| = n and n - 1. Infinite at alpha = 0. It is 0 at alpha = 1 or n = d: nothing depends on T_k then.
 
     Args:
       num_params: d.
@@ -35,7 +35,7 @@ def coordinate_epsilon(num_params: Numbers, num_coordinates: Numbers, alpha: Num
 
 
 def coordinate_epsilon_bound(num_params: Numbers, num_coordinates: Numbers, alpha: Numbers) -> Result:
-    """ln(1 + y (d-n+1)), above `coordinate_epsilon` and equal to it at n = 1.
+    """ln(1 + y (d-n+1)), an upper bound on `coordinate_epsilon`, and equal to it at n = 1.
 
     Arguments and errors are those of `coordinate_epsilon`.
 
@@ -49,10 +49,10 @@ def coordinate_epsilon_bound(num_params: Numbers, num_coordinates: Numbers, alph
 
 
 def coordinate_epsilon_printed(num_params: Numbers, num_coordinates: Numbers, alpha: Numbers) -> Result:
-    """The paper's eps: ln((1+alpha) n (d-n+1) / (2 alpha)); for alpha >= 1/2 eq. 56 where that is smaller.
+    """The paper's eps: ln((1+alpha) n (d-n+1) / (2 alpha)); for alpha >= 1/2, eq. 56 if it is smaller.
 
-    Eq. 56 is ln(1 + y (2^n+1) d^n). At n = 1 the first is too small exactly when alpha < d / (3d-2); the proof divides
-    by an empty sum there. Arguments and errors are those of `coordinate_epsilon`.
+    Eq. 56 is ln(1 + y (2^n+1) d^n). At n = 1 the first formula is too small exactly if alpha < d / (3d-2), since its
+    proof divides by an empty sum. Arguments and errors are those of `coordinate_epsilon`.
 
     Examples:
       >>> print(coordinate_epsilon_printed(num_params=1000, num_coordinates=10, alpha=0.5).round(3))
@@ -85,6 +85,6 @@ def _exact(d: float, n: float, alpha: float) -> float:
 
 
 def _log_odds(alpha: Numbers) -> Result:
-    """Ln y."""
+    """ln y."""
     with np.errstate(divide="ignore"):
         return np.log1p(-alpha) - np.log(alpha)

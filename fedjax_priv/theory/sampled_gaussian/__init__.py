@@ -1,11 +1,11 @@
-"""Gaussian noise on the sum of a sampled cohort (DP-FedAvg, McMahan, Ramage, Talwar and Zhang 2018): what is proved.
+"""Privacy of Gaussian noise on the sum of a sampled cohort (DP-FedAvg, McMahan, Ramage, Talwar and Zhang 2018).
 
 - `rounds`: a `Round`, its profiles for each sampling and each kind of neighbours, and why they hold.
-- `accounting`: eps of many rounds, of one kind or of several; noise and rounds for an eps.
+- `accounting`: eps of many rounds, of one or several kinds; noise and rounds for an eps.
 
-All figures are for an adversary that sees the noisy sums of all rounds and not who takes part in them. One that sees
-who takes part has `gaussian.epsilon` at 1/z times the root of the number of rounds of the client (twice that where its
-update is replaced).
+All figures are for an adversary that sees the noisy sums of all rounds, but not who takes part. For an adversary that
+sees who takes part, eps is `gaussian.epsilon` at sqrt(number of the client's rounds) / z, or twice that for
+replacement.
 """
 
 from fedjax_priv.theory.sampled_gaussian.accounting import (

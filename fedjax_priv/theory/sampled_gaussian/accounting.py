@@ -1,4 +1,4 @@
-"""Eps of many rounds, of one kind or of several, and the noise or the number of rounds that an eps allows."""
+"""Eps of many rounds, of one or several kinds, and the noise or the number of rounds for an eps."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,21 +12,21 @@ from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.sampled_gaussian.rounds import Neighbours, Round, mechanism
 
 Rounds = Sequence[tuple[Round, int]]
-"""Kinds of rounds, and how many of each follow one another."""
+"""Kinds of rounds, and how many of each kind follow one another."""
 
-_MOST = 2**20  # rounds that a search goes up to
-_CLOSE = 1e-6  # relative, of a noise multiplier
-_SPLITS = 49  # of delta between two orders
+_MOST = 2**20  # a search considers at most so many rounds
+_CLOSE = 1e-6  # relative precision of a noise multiplier
+_SPLITS = 49  # how many ways to split delta between two orders are tried
 
 
 def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
-    """For which eps are all rounds together (eps, delta)-private? Exact for one, else an upper bound to 3 or 4 digits.
+    """For which eps are all rounds together (eps, delta)-private? An upper bound to 3 or 4 digits; exact for one round.
 
     Args:
-      delta: in (0, 1); composed, not below about 1e-11.
+      delta: in (0, 1); for several rounds not below about 1e-11.
       rounds: such as `[(Round(1.0, 0.01), 500), (Round(2.0, 0.02), 500)]`, in any order.
-      neighbours: "add/remove", a client is there or not; "zero-out", what it sends is 0; "replacement", what it sends
-        is anything else. With a quorum not "add/remove".
+      neighbours: "add/remove": a client is there or not; "zero-out": it sends its update or 0; "replacement": it sends
+        another update. With a quorum, "add/remove" is not allowed.
 
     Examples:
       >>> print(epsilon(1e-5, [(Round(noise_multiplier=1.0, rate=0.01), 100)]).round(2))
@@ -46,10 +46,10 @@ def delta(epsilon: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove
 
 
 def trade_off(alarms: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> tuple[Result, Result]:
-    """The least misses f(a) of any test of all rounds: of one that accuses the world without the client, and the other.
+    """The least miss rates f(a) of tests of all rounds that look for the client's absence, and for its presence.
 
-    Both orders are bounds of one curve read in two ways; see `theory.trade_off`. "Without" is what comes second:
-    without the client, its zeros, or any other update.
+    Both are bounds on the same trade-off, with the roles of the two inputs exchanged; see `theory.trade_off`. In the
+    input without the client it is removed, sends zeros, or sends another update, depending on `neighbours`.
 
     Args:
       alarms: a, in [0, 1].
@@ -69,7 +69,7 @@ def trade_off(alarms: Numbers, rounds: Rounds, neighbours: Neighbours = "add/rem
 def epsilon_by_round(delta: float, rounds: Rounds, neighbours: Neighbours = "add/remove") -> np.ndarray:
     """Eps after each of the rounds, in their order, `[T]`; arguments as in `epsilon`.
 
-    Of more than 128 rounds some are left out: they have eps of the next one that is not.
+    With more than 128 rounds, eps is computed after some of them; the others have the eps of the next computed one.
 
     Examples:
       >>> print(epsilon_by_round(1e-5, [(Round(2.0, 0.1), 2), (Round(1.0, 0.1), 2)]).round(3))
@@ -80,7 +80,7 @@ def epsilon_by_round(delta: float, rounds: Rounds, neighbours: Neighbours = "add
 
 
 def rounds_within(epsilon: float, delta: float, one: Round, neighbours: Neighbours = "add/remove") -> int:
-    """The largest number of rounds that are (eps, delta)-private together: 0 where one is too many, at most 2**20.
+    """The largest number of rounds, up to 2**20, that are (eps, delta)-private together; 0 if one is too many.
 
     Args:
       epsilon: >= 0.
@@ -102,7 +102,7 @@ def rounds_within(epsilon: float, delta: float, one: Round, neighbours: Neighbou
 def noise_multiplier_for(
     epsilon: float, delta: float, one: Round, rounds: int, neighbours: Neighbours = "add/remove"
 ) -> float:
-    """How much noise is enough? The z with which `rounds` are (eps, delta)-private, to 6 digits and never too small.
+    """How much noise is enough? The z that makes `rounds` rounds (eps, delta)-private, to 6 digits, never too small.
 
     Args:
       epsilon: to be reached, > 0.
@@ -142,10 +142,10 @@ def _is_pair(value: object) -> bool:
 
 
 def replacement_epsilon(delta: float, rounds: Rounds) -> float:
-    """Eps of replacement from the two orders of add/remove, whatever the sampling: never below `epsilon`'s own row.
+    """Eps of replacement from the two orders of add/remove (with a quorum: of zero-out), for any sampling.
 
-    With a quorum, those of zero-out. delta(e1 + e2) <= delta_remove(e1) + e^{e1} delta_add(e2) on the curves of all
-    rounds together, at the best split.
+    delta(e1 + e2) <= delta_remove(e1) + e^{e1} delta_add(e2) on the curves of all rounds together, at the best split of
+    delta. It is never below `epsilon` for "replacement".
 
     Args:
       delta: in (0, 1).

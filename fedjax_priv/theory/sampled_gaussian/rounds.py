@@ -1,36 +1,37 @@
 """One round of DP-FedAvg: its numbers, their checks, and its privacy profiles.
 
 A round releases S = sum x_i + N(0, (z C)^2 I) over the clients that take part, each |x_i| <= C. Everything is in units
-of z C: a client moves the sum by up to 1/z, two that take each other's place by up to 2/z.
+of z C: a client moves the sum by up to 1/z, and replacing a client moves it by up to 2/z.
 
-Rows of the table, with P = 1/z, and g the chance of a client that is there. Each order is composed by itself.
+The profiles, with P = 1/z and g the probability that a client takes part. Each order is composed separately.
 
 - Poisson, add/remove and zero-out: (1-q) N(0) + q N(P) against N(0) (Zhu, Dong and Wang 2022, Theorem 11).
-- Poisson, replacement: (1-q) N(0) + q N(P) against (1-q) N(0) + q N(-P). No proof in print that we know of, but this
-  one. Fix all but the client's coin and its two values x and y, |x|, |y| <= P. For a >= 1 the divergence is
+- Poisson, replacement: (1-q) N(0) + q N(P) against (1-q) N(0) + q N(-P). We know of no printed proof. Ours: fix
+  everything except the client's coin and its two values x and y, |x|, |y| <= P. For a >= 1 the divergence is
   G(x, y) = sup over tests f of q E_x f - (1-q)(a-1) E_0 f - a q E_y f. The best test accepts
   R = {u: q > (1-q)(a-1) e^{-x.u + ..} + a q e^{(y-x).u + ..}}, and R + v is in R if x.v >= 0 and (x-y).v >= 0.
   So G does not fall as y moves along -v, or x along v. With t the angle from x = |x| (1, 0) to y, v = (sin t, -cos t)
-  is such a direction: x.v = |x| sin t = (x-y).v. Hence G is largest where y is opposite to x; there v = x is one too:
-  where both are of norm P. For a < 1 the two change places.
-- Fixed size, add/remove: (1-g) N(0) + g N(2P) against N(0) (same theorem: the client takes another's place).
-- Fixed size, replacement: the profile of the line above for a >= 1 and of its reverse for a < 1 (same paper).
-- Fixed size, zero-out: as above with the one whose place the client takes, w: (1-g) N(w) + g N(x) against
-  (1-g) N(w) + g N(0). For a >= 1, w turns away from x by the same v, so that the order with the client first has the
-  profile of (1-g) N(0) + g N(2P) against (1-g) N(0) + g N(P). In the other one w turns to x: from there
-  (1-g) N(0) + g N(P) against N(0). For a < 1 an order has the reverse of the other's. The worst data sets differ, and
-  the largest of convex profiles is one.
-- A cohort of at most m clients, a uniform m-subset of those that a coin chose (truncated): given that u >= m others
-  were chosen, the client is in with chance q m/(u+1), in another's place: the row of fixed size. Otherwise it is
-  Poisson's. Profiles are averaged over u, which convexity of the divergence allows.
-- A secure sum that fewer than t clients do not open (Poisson with a quorum; noise alone is released then). If t - 1
-  others stay, the client's own coin decides: what it sends is opened or not in the sum at all, and hides behind no
-  other release. By convexity the divergence is at most q times that of N(x) from N(y): of the Gaussian mechanism of
-  shift P, or 2P for replacement. If more stay the row is that of Poisson, and if fewer stay nothing is told. A cohort
-  of fixed size, or a full one, needs no row: whoever has the client's place is as likely to stay. Add/remove has no
-  row either: without the client a sum of t - 1 others is never opened, and with it their whole sum is, not x alone.
+  is such a direction: x.v = |x| sin t = (x-y).v. Hence G is largest if y is opposite to x. Then v = x is such a
+  direction too, so G is largest if both have norm P. For a < 1 exchange x and y.
+- Fixed size, add/remove: (1-g) N(0) + g N(2P) against N(0) (same theorem: the client takes another client's place).
+- Fixed size, replacement: the profile of the line above for a >= 1, and its reverse for a < 1 (same paper).
+- Fixed size, zero-out: let w be the value of the client whose place is taken: (1-g) N(w) + g N(x) against
+  (1-g) N(w) + g N(0). For a >= 1 and the order with the client first, w turns away from x by the same v: the profile is
+  that of (1-g) N(0) + g N(2P) against (1-g) N(0) + g N(P). In the other order w turns towards x: the profile is that of
+  (1-g) N(0) + g N(P) against N(0). For a < 1, an order has the reverse of the other order's profile. The worst data
+  sets differ, but the maximum of convex profiles is a profile.
+- Truncated Poisson, a uniform m-subset of the clients that a coin chose: if u >= m others were chosen, the client is in
+  with probability q m/(u+1), in another client's place: use the profile of fixed size. Otherwise use Poisson's.
+  Profiles are averaged over u, which convexity of the divergence allows.
+- Poisson with a quorum: a secure sum of fewer than t clients is not opened, and noise alone is released. If t - 1
+  others stay, the client's own coin decides whether the sum is opened: no release without the client hides its update.
+  By convexity the divergence is at most q times the divergence of N(x) from N(y), a Gaussian mechanism of shift P, or
+  2P for replacement. If more others stay, use Poisson's profile; if fewer stay, nothing is released. A cohort of fixed
+  size, or a full one, needs no special profile: whoever has the client's place is as likely to stay. Add/remove has
+  no profile: without the client, a sum of t - 1 others is never opened; with it, their whole sum is opened, not only x.
 
-Values may depend on all earlier releases: profiles that hold whatever came before compose (same paper, Theorem 10).
+Values may depend on all earlier releases: profiles that hold for any earlier releases compose (same paper,
+Theorem 10).
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -44,30 +45,30 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 Neighbours = Literal["add/remove", "zero-out", "replacement"]
 Sampling = Literal["poisson", "fixed size"]
-_NEVER = 1e-22  # numbers of clients that are less likely are counted as lost
-_NEGLIGIBLE = 1e-13  # a chance that a cohort is full that is counted as lost
+_NEVER = 1e-22  # less likely numbers of clients count as infinite loss
+_NEGLIGIBLE = 1e-13  # if a full cohort is less likely, it counts as infinite loss
 
 
 class Round(NamedTuple):
     """One round; a function that takes one raises ValueError for a field outside its range.
 
-    With a capacity, Poisson sampling chooses a uniform subset of so many of those that a coin chose.
+    If coins choose more clients than `capacity`, a uniform subset of `capacity` of them takes part.
     """
 
-    noise_multiplier: float = 1.0  # z > 0: standard deviation of the sum's noise over the clip norm C
+    noise_multiplier: float = 1.0  # z > 0: standard deviation of the sum's noise divided by the clip norm C
     rate: float = 1.0  # q of a coin, or m/N of a cohort of fixed size, in [0, 1]; 1: everyone takes part
     sampling: Sampling = "poisson"
-    capacity: int | None = None  # most clients of a Poisson round, >= 1
-    population: int | None = None  # N, the client counted; needed with a capacity or a quorum
-    quorum: int | None = None  # t, fewest clients of a Poisson round whose sum is opened, >= 1
-    stays: float = 1.0  # chance that another client that came counts for the quorum, in [0, 1]
+    capacity: int | None = None  # the most clients of a Poisson round, >= 1
+    population: int | None = None  # N, including the client; needed with a capacity or a quorum
+    quorum: int | None = None  # t >= 1: the sum of a Poisson round with fewer clients is not opened
+    stays: float = 1.0  # probability that another client that takes part counts for the quorum, in [0, 1]
 
 
 def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
-    """The profiles of a round: client there and then not, and the reverse; one where they are the same.
+    """The profiles of a round in both orders, the input with the client first or second; one if both are the same.
 
     Raises:
-      ValueError: neighbours are no such, or "add/remove" with a quorum.
+      ValueError: `neighbours` is none of the three, or "add/remove" with a quorum.
     """
     z, q = _checked(one)
     of_sampling = {"poisson": _poisson, "fixed size": _fixed_size}
@@ -100,7 +101,7 @@ def _check_size(one: Round, name: str, size: int) -> None:
 
 
 def _by_coins(one: Round, q: float, shift: Numbers, neighbours: str, fits: float = 1.0) -> Mechanism:
-    """Poisson's row, for a cohort that fits its capacity, as it does with a chance of `fits`."""
+    """Poisson's profiles given that the cohort fits its capacity, which has probability `fits`."""
     orders = _poisson(q, shift, neighbours)
     if one.quorum is None:
         return orders
@@ -110,7 +111,7 @@ def _by_coins(one: Round, q: float, shift: Numbers, neighbours: str, fits: float
 
 
 def _opened_by_the_client(order: Profile, q: float, distance: Numbers, turning: float) -> Profile:
-    """A profile, and with a chance of `turning` that of a sum which is opened only if the client is there."""
+    """A mixture of `order` and, with probability `turning`, of a sum that is opened only if the client takes part."""
 
     def profile(epsilon: Numbers) -> Result:
         decided = q * mixed_first(epsilon, 1.0, distance) - (1 - q) * np.expm1(np.minimum(epsilon, 0))
@@ -137,7 +138,7 @@ def _fixed_size(g: Numbers, shift: Numbers, neighbours: str) -> Mechanism:
 
 
 def _with_reverse(above: Profile, reverse: Profile) -> Profile:
-    """An order's profile: `above` at eps >= 0, and below from that of the reverse order."""
+    """An order's profile: `above` at eps >= 0; at eps < 0 it follows from `reverse`, the reverse order's profile."""
 
     def profile(epsilon: Numbers) -> Result:
         size = np.abs(epsilon)
@@ -147,7 +148,7 @@ def _with_reverse(above: Profile, reverse: Profile) -> Profile:
 
 
 def _truncated(one: Round, q: float, shift: Numbers, neighbours: str) -> Mechanism:
-    """Averaged over the number of others that a coin chose."""
+    """Truncated Poisson sampling: profiles averaged over the number of others that a coin chose."""
     most, others = int(one.capacity or 0), int(one.population or 1) - 1
     if most > others:
         return _by_coins(one, q, shift, neighbours)

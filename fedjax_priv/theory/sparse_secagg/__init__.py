@@ -5,7 +5,7 @@ A `Setting` holds the numbers of a round; the functions about privacy take one.
 * `selection`: `Setting`; which coordinates users send (eqs. 13, 14, 144).
 * `privacy`: the paper's own measures: Theorem 2's count of honest users, Fig. 4(b)'s revealed fraction.
 * `components`: what the server can separate, which contradicts Theorem 2.
-* `thresholded_opening`: what it would read if only coordinates of enough senders were opened.
+* `thresholded_opening`: what the server would read if only coordinates with enough senders were opened.
 * `upload`: bytes and their tail (Theorem 1), recovery (Corollary 2), room for a pair.
 * `convergence`: Theorem 4 (eqs. 29-31), printed and repaired.
 """

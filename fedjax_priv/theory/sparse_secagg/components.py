@@ -1,11 +1,10 @@
 """What the server can separate: sums over the connected components of the honest survivors' masks at a coordinate.
 
-Once shares are opened the server knows the masks of the lost and of the colluding. At a coordinate only pairs of honest
-survivors that both selected it hide anything: a random graph G(h, a) of mean degree about
-alpha (1-theta) (1-gamma) < 1, whose components are small. This contradicts Theorem 2 of the paper.
+After shares are opened, the server knows all masks of lost and colluding users. At a coordinate, only masks between
+pairs of honest survivors that both selected it hide anything. These pairs form a random graph G(h, a) of mean degree
+about alpha (1-theta) (1-gamma) < 1, whose components are small. This contradicts Theorem 2 of the paper.
 
-Where gamma N is no whole number, H = (1-gamma) N is put into the formulas as it is, which interpolates between the
-exact values.
+If gamma N is not an integer, the formulas use H = (1-gamma) N as it is and interpolate between the exact values.
 """
 
 import numpy as np
@@ -35,11 +34,12 @@ def isolated_fraction(setting: Setting) -> Result:
 
 
 def component_fraction(setting: Setting, size: Numbers) -> Result:
-    """Which fraction of the values that honest survivors send does it read as a sum of exactly `size` = s of them?
+    """Which fraction of the values that honest survivors send does the server read as a sum of exactly `size` = s?
 
     A given survivor is in a component of s with probability
     C(H-1, s-1) (1-theta)^(s-1) P[G(s, a) connected] (theta + (1-theta) (1-a)^s)^(H-s): the others of the component
-    survive, everybody else is lost or selects with none of them. Divided by p; for s = 1, `isolated_fraction`.
+    survive, and everybody else is lost or selects with none of them. The fraction is this divided by p; for s = 1 it is
+    `isolated_fraction`.
 
     Examples:
       >>> setting = Setting(num_clients=100, alpha=0.1, dropout=0.1, adversarial=0.2)
@@ -75,10 +75,11 @@ def _log_connected(size: Result, edge: Result) -> Result:
 
 
 def _log_connected_table(most: int, edge: np.ndarray) -> np.ndarray:
-    """`[most, len(edge)]`, sizes from 1.
+    """log P[G(s, a) connected] for s = 1, ..., `most`, `[most, len(edge)]`.
 
-    Gilbert's recursion (1959) subtracts: of P ~ a^(s-1) at a = 1e-4, s = 6 nothing is left. Here a vertex reaches all
-    others in generations, and all terms add: `reach[u, k]`, that k vertices, the last reached, lead to all of u others.
+    Gilbert's recursion (1959) subtracts and loses all digits of P ~ a^(s-1) at a = 1e-4, s = 6. Here all terms are
+    positive: a vertex reaches the others in generations, and `reach[u, k]` is the log probability that the k vertices
+    of the last generation lead to all of u others.
     """
     reach = np.full((most, most + 1, len(edge)), -np.inf)
     reach[0] = 0.0

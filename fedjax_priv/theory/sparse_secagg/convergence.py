@@ -25,12 +25,12 @@ class Problem(NamedTuple):
 class ConvergenceBound(NamedTuple):
     """Bounds on E[F(w_J)] - F*."""
 
-    printed: Result  # the paper's, with the factor 2 L of ||w_0 - w*||^2; it can fail for E > 8 L / mu
-    repaired: Result  # with mu nu / 4 there, what the proof gives; the same at nu = 8 L / mu
+    printed: Result  # the paper's, with the factor 2 L of ||w_0 - w*||^2; it can be wrong for E > 8 L / mu
+    repaired: Result  # with the factor mu nu / 4 that the proof gives; both are equal at nu = 8 L / mu
 
 
 def learning_rate(problem: Problem, local_steps: Numbers, step: Numbers) -> Result:
-    """eta_t = 2 / (mu (nu + t)), nu = max(8 L / mu, E), that the theorem wants.
+    """The learning rate of the theorem: eta_t = 2 / (mu (nu + t)), nu = max(8 L / mu, E).
 
     Args:
       local_steps: E, between two aggregations.
@@ -59,8 +59,8 @@ def convergence_bound(
     """(2L/mu) / (nu + J) ((B + C) / mu + factor ||w_0 - w*||^2) on E[F(w_J)] - F* (Theorem 4).
 
     B = sum_i beta_i^2 sigma_i^2 + 6 L Gamma + 8 (E-1)^2 G^2, and
-    C = N d (1-theta) p / (4 c^2 eta_J^2) + 4 E^2 G^2 `sampling_variance`. The paper takes C for a constant though eta
-    falls; with eta_J in it the bound grows like nu + J in the end. The error does not: in runs of
+    C = N d (1-theta) p / (4 c^2 eta_J^2) + 4 E^2 G^2 `sampling_variance`. The paper treats C as a constant although
+    eta_J falls; so the bound finally grows like nu + J. The error does not: in runs of
     `experiments/sparse_secagg/convergence.py` it settles at a level proportional to 1/c.
 
     Args:
@@ -93,7 +93,7 @@ def convergence_bound(
 
 
 def sampling_variance(weights: np.ndarray, alpha: Numbers, dropout: Numbers) -> Result:
-    """E||sum_i beta_i (m_i / ((1-theta) p) - 1) y||^2 / ||y||^2, where m_i says that i survives and sends a coordinate.
+    """E||sum_i beta_i (m_i / ((1-theta) p) - 1) y||^2 / ||y||^2; m_i is 1 if i survives and sends a coordinate, else 0.
 
     sum_i beta_i^2 (1 / ((1-theta) p) - 1) + sum_{j != i} beta_i beta_j a (1-a)^(2N-3) / p^2, the bracket of C.
 
@@ -114,7 +114,7 @@ def sampling_variance(weights: np.ndarray, alpha: Numbers, dropout: Numbers) -> 
 
 
 def _gradient_noise(problem: Problem, local_steps: Numbers) -> Result:
-    """B."""
+    """B of Theorem 4."""
     gradients = np.sum(np.square(problem.weights) * problem.gradient_variance)
     drift = 8 * np.square(np.asarray(local_steps) - 1) * problem.gradient_second_moment
     return gradients + 6 * problem.smoothness * problem.heterogeneity + drift

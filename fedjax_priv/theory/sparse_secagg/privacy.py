@@ -1,6 +1,6 @@
-"""The paper's two measures of privacy: honest users summed at a coordinate, and coordinates of a single honest user.
+"""The paper's two privacy measures: honest users summed at a coordinate, and coordinates that one honest user sends.
 
-Neither says what the server can separate; `components` does.
+Neither of them is about what the server can separate; `components` is.
 """
 
 import numpy as np
@@ -34,7 +34,7 @@ def aggregated_honest_clients(setting: Setting) -> Result:
 def aggregated_honest_clients_limit(setting: Setting) -> Result:
     """T = (1 - exp(-alpha)) (1-theta) (1-gamma) N (Theorem 2), slightly below the mean of X(l).
 
-    T is no floor: P[X(l) >= T] tends to 1/2 as N grows, and only (1 - e) T is reached with probability -> 1.
+    T is not a lower bound on X(l): P[X(l) >= T] tends to 1/2 as N grows. P[X(l) >= (1 - e) T] tends to 1 for e > 0.
 
     Raises:
       ValueError: theta is outside [0, 1/2), the theorem's condition.
@@ -51,8 +51,8 @@ def aggregated_honest_clients_limit(setting: Setting) -> Result:
 def aggregated_honest_clients_variance(setting: Setting) -> Result:
     """Variance H p'(1-p') + H(H-1) (1-theta)^2 a (1-a)^(2N-3) of X(l), with p' = p (1-theta) and H = (1-gamma) N.
 
-    The second term is the covariance that the proof of Theorem 2 leaves out. Of order N, so Chebyshev's inequality
-    gives the theorem's limit.
+    The second term is the covariance, which the proof of Theorem 2 leaves out. The variance is of order N, so
+    Chebyshev's inequality still gives the theorem's limit.
 
     Examples:
       >>> setting = Setting(num_clients=100, alpha=0.1, dropout=0.1, adversarial=0.2)
@@ -78,11 +78,11 @@ def secagg_aggregated_honest_clients(setting: Setting) -> Result:
 
 
 def revealed_fraction(num_clients: Numbers, num_adversaries: Numbers, alpha: Numbers, dropout: Numbers = 0.0) -> Result:
-    """Expected share of the d coordinates that exactly one honest user sends (Fig. 4(b)).
+    """Expected fraction of the d coordinates that exactly one honest user sends (Fig. 4(b)).
 
-    With H = N - A honest users, without dropouts, a coordinate that an honest pair selects is never single:
-    f(H) = H (1 - (1-a)^(N-H)) (1-a)^(H(H-1)/2 + (H-1)(N-H)). The number the paper prints is of this form. With
-    dropouts it is the mean of f(h) over survivors h ~ Bin(H, 1-theta): a lost partner can leave one alone.
+    H = N - A users are honest. Without dropouts it is f(H) = H (1 - (1-a)^(N-H)) (1-a)^(H(H-1)/2 + (H-1)(N-H)), since
+    two honest users send a coordinate that their pair selects; the paper's number is of this form. With dropouts it is
+    the mean of f(h) over h ~ Bin(H, 1-theta) survivors: a lost partner can leave a user alone.
 
     Args:
       num_clients: N.
@@ -108,7 +108,7 @@ def revealed_fraction(num_clients: Numbers, num_adversaries: Numbers, alpha: Num
 
 
 def _single(survivors: np.ndarray, n: np.ndarray, a: np.ndarray) -> Result:
-    """f(h): one of h survivors is selected with others than these, and no other one of them at all."""
+    """f(h): one of h survivors selects the coordinate with users outside, and no other survivor selects it."""
     others = n - survivors
     unselected = np.maximum(survivors * (survivors - 1) / 2 + (survivors - 1) * others, 0)  # pairs; none if h = 0
     return survivors * -np.expm1(xlog1py(others, -a)) * np.exp(xlog1py(unselected, -a))

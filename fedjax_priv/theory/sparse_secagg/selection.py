@@ -1,4 +1,4 @@
-"""Which coordinates a user sends: those that a Bernoulli mask shared with some other user selects.
+"""Which coordinates a user sends: those that the Bernoulli mask of at least one of its pairs selects.
 
 N >= 2 users, `alpha` in (0, 1]. Every pair selects every coordinate with probability a = alpha / (N - 1),
 independently.
@@ -34,7 +34,7 @@ def survivors(setting: Setting) -> tuple[Result, Result]:
 
 
 def pair_probability(num_clients: Numbers, alpha: Numbers) -> Result:
-    """a = alpha / (N - 1): that a pair selects a coordinate (eq. 13).
+    """a = alpha / (N - 1): the probability that a pair selects a coordinate (eq. 13).
 
     Examples:
       >>> print(pair_probability(100, 0.1).round(5))
@@ -45,7 +45,7 @@ def pair_probability(num_clients: Numbers, alpha: Numbers) -> Result:
 
 
 def selection_probability(num_clients: Numbers, alpha: Numbers) -> Result:
-    """p = 1 - (1 - a)^(N-1), below alpha for N > 2: that a user sends a coordinate (eq. 14).
+    """p = 1 - (1 - a)^(N-1): the probability that a user sends a coordinate (eq. 14); below alpha for N > 2.
 
     Examples:
       >>> print(selection_probability(100, 0.1).round(4))
@@ -56,7 +56,7 @@ def selection_probability(num_clients: Numbers, alpha: Numbers) -> Result:
 
 
 def both_selected_probability(num_clients: Numbers, alpha: Numbers) -> Result:
-    """1 - 2 (1-a)^(N-1) + (1-a)^(2N-3): that two given users both send a coordinate (eq. 144).
+    """1 - 2 (1-a)^(N-1) + (1-a)^(2N-3): the probability that two given users both send a coordinate (eq. 144).
 
     Examples:
       >>> print(both_selected_probability(100, 0.1).round(4))  # independent users: 0.0952**2 = 0.0091

@@ -1,11 +1,11 @@
-"""What a server would learn of SparseSecAgg if a coordinate were opened only where enough survivors sent it.
+"""What a server would learn from SparseSecAgg if a coordinate were opened only if enough survivors sent it.
 
-Suimon, Koizumi, Takemasa, Hasegawa, 2025 (arXiv 2508.04285): members of a committee add masks that come off a
-coordinate's sum only if at least t survivors contributed, and only all at once. The server then reads sums of all
-survivors at a coordinate and nothing finer; colluding survivors take their own values out of them. They are assumed to
-choose coordinates as everybody does.
+Suimon, Koizumi, Takemasa, Hasegawa, 2025 (arXiv 2508.04285): members of a committee add masks that can be removed from
+a coordinate's sum only if at least t survivors contributed, and only all at once. So the server reads only the sum of
+all survivors at a coordinate. Colluding survivors subtract their own values; they are assumed to choose coordinates
+like everybody else.
 
-Exact laws, from the number of vertices of a random graph that have a neighbour.
+The laws are exact: they count the vertices of a random graph that have a neighbour.
 """
 
 import numpy as np
@@ -17,10 +17,10 @@ from fedjax_priv.theory.sparse_secagg.selection import Setting, pair_probability
 
 
 def senders(num_clients: int, alpha: float) -> np.ndarray:
-    """P[m of N users select a coordinate], m = 0..N: as many vertices of G(N, alpha / (N - 1)) have a neighbour.
+    """P[m of N users select a coordinate], m = 0..N: the law of the vertices of G(N, alpha / (N - 1)) with a neighbour.
 
-    Vertices come one by one. A new one meets some of those that have no neighbour yet, or only others, or nobody. All
-    terms are positive, so nothing cancels.
+    Vertices are added one by one. A new vertex is joined to some vertices without a neighbour, or only to others, or to
+    none. All terms are positive, so nothing cancels.
 
     Examples:
       >>> print(senders(3, 1.0))  # no edge, one, or more of three with probability 1/2 each
@@ -108,7 +108,7 @@ def _arrived(setting: Setting) -> np.ndarray:
 
 
 def _survivors(setting: Setting) -> tuple[float, float]:
-    """As `survivors`, of a setting of numbers alone."""
+    """As `survivors`; raises ValueError if a field of the setting is an array."""
     for name, value in setting._asdict().items():
         if np.ndim(value):
             _validate.fail(name, value, "one number here, no array")

@@ -1,4 +1,4 @@
-"""What an upload costs, the room it needs, and whether enough users are left to unmask it.
+"""Bits of an upload, how many coordinates a pair selects, and whether enough users remain to unmask the sum.
 
 `num_params` is d >= 1, `num_clients` is N >= 2, and `alpha` in (0, 1] is the protocol's parameter.
 """
@@ -11,7 +11,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.sparse_secagg.selection import pair_probability, selection_probability
 
 FIELD_BITS = 32
-"""Of an element of F_q, q = 2**32 - 5."""
+"""Bits of an element of F_q, q = 2**32 - 5."""
 
 
 def upload_bits(num_params: Numbers, num_clients: Numbers, alpha: Numbers) -> Result:
@@ -26,7 +26,7 @@ def upload_bits(num_params: Numbers, num_clients: Numbers, alpha: Numbers) -> Re
 
 
 def compression_ratio(num_clients: Numbers, alpha: Numbers) -> Result:
-    """32 / (32 p + 1): bits of a SecAgg upload over the expected bits of this one.
+    """32 / (32 p + 1): bits of a SecAgg upload divided by the expected bits of a SparseSecAgg upload.
 
     Examples:
       >>> print(compression_ratio(100, 0.1).round(2))
@@ -50,7 +50,7 @@ def upload_tail(num_params: Numbers, num_clients: Numbers, alpha: Numbers, exces
     """Bound exp(-d KL(p + e || p)) on P[|U_i| / d > p + e] (Theorem 1); 0 where p + e > 1.
 
     Args:
-      excess: e in [0, inf), over the mean p of |U_i| / d; alpha - p for Theorem 1's own ratio alpha.
+      excess: e >= 0, above the mean p of |U_i| / d; e = alpha - p gives the ratio alpha of Theorem 1.
 
     Examples:
       >>> print(f"{upload_tail(num_params=1000, num_clients=100, alpha=0.1, excess=0.05):.1e}")
@@ -62,7 +62,7 @@ def upload_tail(num_params: Numbers, num_clients: Numbers, alpha: Numbers, exces
 
 
 def upload_tail_hoeffding(num_params: Numbers, excess: Numbers) -> Result:
-    """The looser bound exp(-2 d e^2) on the same probability, whatever p (Theorem 1).
+    """The looser bound exp(-2 d e^2) on the same probability, for any p (Theorem 1).
 
     Examples:
       >>> print(f"{upload_tail_hoeffding(num_params=1000, excess=0.05):.1e}")
@@ -78,7 +78,7 @@ def pair_overflow_probability(num_params: Numbers, num_clients: Numbers, alpha: 
     A pair selects Bin(d, a) of them.
 
     Args:
-      cap: most coordinates of a pair there is room for, >= 0.
+      cap: the most coordinates of a pair for which there is room, >= 0.
 
     Examples:
       >>> print(f"{pair_overflow_probability(num_params=100_000, num_clients=100, alpha=0.1, cap=170):.1e}")
@@ -91,7 +91,7 @@ def pair_overflow_probability(num_params: Numbers, num_clients: Numbers, alpha: 
 
 
 def recovery_probability(num_clients: Numbers, dropout: Numbers, threshold: Numbers | None = None) -> Result:
-    """P[Bin(N, 1 - theta) >= t]: that enough users survive to unmask the sum (Corollary 2, at finite N).
+    """P[Bin(N, 1 - theta) >= t]: the probability that enough users survive to unmask the sum (Corollary 2, finite N).
 
     Args:
       num_clients: N, all of them holding shares.

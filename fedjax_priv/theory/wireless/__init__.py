@@ -3,36 +3,37 @@
 A `Round` holds the numbers of one round; most functions take one.
 
 * `rounds`: `Round` and its checks.
-* `participation`: the law of R, its moments (eqs. 24, 25), amplification by sampling.
+* `participation`: the law of R and its moments (eqs. 24, 25).
 * `claimed`: Theorem 1 (eqs. 13, 14), Lemma 1 (eqs. 15, 16), Lemma 2 (eq. 17); `composition`: eqs. 18-20.
-* `other_schemes`: Table I's, as printed and exact.
-* `proved`: the rigorous accountant over rounds, from the one-round `profiles`; `power_limited`: with eq. 26.
+* `other_schemes`: the other schemes of Table I, as printed and exact.
+* `proved`: the rigorous accountant over rounds, from the one-round `profiles`; `power_limited`: the same with eq. 26.
 * `counterexample`: to Theorem 1 for removal.
 * `gradient_estimate`: moments of eqs. 9 and 10; `convergence`: Theorems 2, 3 and Corollary 2 (eqs. 21-23).
-* `noise`: eps of one user at the noise of several.
-* `public_set`: where it is public who sends; `truncation`, `power_allocation`: levels at which users are received,
-  by Zhu, Wang and Huang 2020 and by Liu and Simeone 2021; `energy_allocation`: with limits of energy of each user, and
-  `online_allocation` where gains are not known in advance, and `orthogonal_allocation` of users that send one after
-  another;
-  `estimated_channel`: users that invert an estimate; `antennas`: users that know nothing, heard by several antennas;
-  `complex_uses`: errors where a complex use of the channel carries one coordinate, or two.
+* `noise`: eps of one user, hidden by the noise of several users.
+* `public_set`: eps if everybody knows who sends.
+* `truncation` (Zhu, Wang and Huang 2020), `power_allocation` (Liu and Simeone 2021): levels at which users are
+  received. `energy_allocation`: levels if each user's energy is limited. `online_allocation`: if gains are not known in
+  advance. `orthogonal_allocation`: if users send one after another.
+* `estimated_channel`: users that invert an estimate. `antennas`: users that know nothing, and a server with several
+  antennas. `complex_uses`: errors if a complex channel use carries one coordinate, or two.
 
-What does not hold in the paper, and where the package shows it:
+Statements of the paper that do not hold, and where the package shows it:
 
-* Theorem 1 is false for removal, the paper's own relation (`removal_counterexample`). For replacement, one p and one
-  sigma^2 it is true; `central_epsilon_sharp` is what remains, `rigorous_epsilon` what can be said.
-* "Knowing K_t does not matter" is false: it ends the amplification of eps (`known_set_epsilon`).
-* The 1.25 formula needs eps <= 1; the functions that end in `_analytic` do without it.
-* Tables II(a) and III(a) are not of eq. 13 but of `central_epsilon_printed`, and eps_l counts the receiver's noise in
-  all tables, which Lemma 2 does not (`receiver_noise` of `local_epsilon`).
-* eps_l and eps_c are at different deltas (`local_delta`, `central_delta`). The latter is above delta' for every K, so
-  eps_T -> 0 (Fig. 2b) is with a delta_T of T delta' and more.
+* Theorem 1 is false for removal, the paper's own relation (`removal_counterexample`). It is true for replacement with
+  one p and one sigma^2; `central_epsilon_sharp` is its sharpest form, `rigorous_epsilon` the best proved figure.
+* "Knowing K_t does not matter" is false: without secrecy of K_t, eps is not amplified (`known_set_epsilon`).
+* The 1.25 formula needs eps <= 1; the functions that end in `_analytic` do not use it.
+* Tables II(a) and III(a) show `central_epsilon_printed` and not eq. 13. In all tables, eps_l counts the receiver's
+  noise, which Lemma 2 does not (`receiver_noise` of `local_epsilon`).
+* eps_l and eps_c hold at different deltas (`local_delta`, `central_delta`). The latter is above delta' for every K, so
+  in Fig. 2b eps_T -> 0 holds at a delta_T of at least T delta'.
 * Lemma 1 minimises a linearised bound (`optimal_participation`); eqs. 13 and 14 are not convex in p.
-* Wireless sampling beats wireless transmission of all users only from K = 156 at Fig. 2a's settings, at a larger delta.
-* Fig. 6: at its K eps_c falls all the way to p = 1 for any usual delta'.
+* At Fig. 2a's settings, wireless sampling beats wireless transmission of all users only from K = 156 on, at a larger
+  delta.
+* Fig. 6: at its K, eps_c falls up to p = 1 for any usual delta'.
 * "Unknown K_t always beats known" does not follow from the bounds (`moment_unknown`, `moment_known`).
 * Both estimates are biased towards likely participants (`estimate_weights_unknown`, `estimate_weights_known`).
-* Power-limited users are covered by no bound of the paper; by `limited_epsilon` if scaled by L.
+* No bound of the paper covers power-limited users; `limited_epsilon` does if they scale by L.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Prices of budgets of privacy and of energy, by a primal-dual interior point in float64.
+"""Lagrange multipliers (prices) of privacy and energy budgets, by a primal-dual interior-point method in float64.
 
 Boyd and Vandenberghe, "Convex Optimization" (2004), 11.7. A step solves a system as large as the number of budgets,
 however many rounds there are.
@@ -10,9 +10,9 @@ import numpy as np
 
 _STEPS = 200
 _GAP = 1e-13
-"""Part of the optimum at which the search ends."""
+"""The search ends at this duality gap, relative to the optimum."""
 _CENTRED = 0.1
-"""How far a step aims from the gap that is left."""
+"""A step aims at this fraction of the remaining gap."""
 
 
 class _Problem(NamedTuple):
@@ -21,7 +21,7 @@ class _Problem(NamedTuple):
     weights: np.ndarray  # > 0, [T], with sum 1
     rows: np.ndarray  # >= 0, [m, T]
     room: np.ndarray  # [T]
-    capped: np.ndarray  # [T], rounds whose room counts
+    capped: np.ndarray  # [T], rounds that have a cap
 
 
 class _Point(NamedTuple):
@@ -59,13 +59,13 @@ def prices(weights: np.ndarray, rows: np.ndarray, caps: np.ndarray) -> np.ndarra
 
 
 def _conditions(of: _Problem, at: _Point, target: float) -> _Point:
-    """What should be 0: the slope by each level, and products of multipliers and slacks less their target."""
+    """The optimality conditions, which should be 0: slopes by level, and multipliers times slacks minus the target."""
     slope = of.rows.T @ at.price + at.cap_price - of.weights / at.x**2
     return _Point(slope, at.price * (1 - of.rows @ at.x) - target, at.cap_price * (of.room - at.x) - target * of.capped)
 
 
 def _step(of: _Problem, at: _Point, target: float) -> _Point:
-    """Newton's."""
+    """Newton's step."""
     slope, off, cap_off = _conditions(of, at, target)
     slack, left = 1 - of.rows @ at.x, of.room - at.x
     curvature = 2 * of.weights / at.x**3 + at.cap_price / left

@@ -1,11 +1,12 @@
-"""A server with M antennas, and users that know nothing of their channel: what its estimate is, and what it learns.
+"""A server with M antennas, and users that know nothing of their channel: the server's estimate, and what it learns.
 
-All users send b g_k at once; antenna m hears `y_m = sum_k h_km b g_k + CN(0, 2 N0)`, Rayleigh h_km ~ CN(0, 1), all
-independent. The server knows `S_m = sum_k h_km` up to errors of pilots, and takes `Re z / (b K)` of
-`z = (1/M) sum_m conj(S_m) y_m` for the mean (Amiri, Duman, Gunduz, Kulkarni and Poor, "Blind federated edge learning",
-2021). One coordinate takes a complex use of the channel, whose real part carries it; or two do, as their paper has it.
+All users send b g_k at once. Antenna m receives `y_m = sum_k h_km b g_k + CN(0, 2 N0)`, with independent Rayleigh gains
+h_km ~ CN(0, 1). The server knows `S_m = sum_k h_km` up to pilot errors. Its estimate of the mean is `Re z / (b K)`,
+`z = (1/M) sum_m conj(S_m) y_m` (Amiri, Duman, Gunduz, Kulkarni and Poor, "Blind federated edge learning", 2021). A
+complex channel use carries one coordinate, in its real part, or two, as in their paper.
 
-The server has all antennas, not z alone. More of them separate users: what it learns of one grows with M.
+The server has the signals of all antennas, not only z. With more antennas it can separate users better, so what it
+learns of a user grows with M.
 """
 
 from typing import Literal, NamedTuple
@@ -26,7 +27,7 @@ _NODES, _FAR = 400, 1e-16  # of the law of a user's gain over all antennas; chan
 
 
 class CombinedCoefficients(NamedTuple):
-    """Of B_k, with which user k is in z; the mean is 1."""
+    """Variances and covariances of B_k, the coefficient of user k in z; its mean is 1."""
 
     real: Result  # Var Re B_k
     imaginary: Result  # Var Im B_k
@@ -37,15 +38,15 @@ class CombinedCoefficients(NamedTuple):
 def combined_coefficients(
     num_users: Numbers, antennas: Numbers, *, error: Numbers = 0.0, pilots: Pilots = "individual"
 ) -> CombinedCoefficients:
-    """How are users heard after combining? `B_k = (1/M) sum_m conj(S_m) h_km`; variances fall as 1/M, and E B_k = 1.
+    """Which coefficients do users have after combining? `B_k = (1/M) sum_m conj(S_m) h_km`, with E B_k = 1.
 
-    Re B_k and Im B_k are no circular pair: their variances differ by 1/M, and neither is that of K/M.
+    Variances fall as 1/M. The variances of Re B_k and Im B_k differ by 1/M, so B_k is not circular.
 
     Args:
       num_users: K >= 1.
       antennas: M >= 1.
-      error: v >= 0, variance of what pilots leave unknown of each user's gain; with a common pilot, of their sum.
-      pilots: "individual": every user has its own, and errors add up; "common": one for the sum.
+      error: v >= 0, variance of the pilot error of each user's gain or, with a common pilot, of the sum of gains.
+      pilots: "individual": every user sends its own pilot, and errors add up; "common": one pilot for the sum.
 
     Examples:
       >>> real, imaginary, covariance, _ = combined_coefficients(5, 8, error=0.3)
@@ -70,10 +71,10 @@ def combined_error(
     pilots: Pilots = "individual",
     coordinates_per_use: Literal[1, 2] = 1,
 ) -> CombinedError:
-    """How far is the server's estimate from the mean of updates? Fading: `((1 + v) V + ||g||^2) / (2 M)`.
+    """What is the error of the server's estimate of the mean? Fading contributes `((1 + v) V + ||g||^2) / (2 M)`.
 
-    It falls as 1/M and not with K: the interference is K users strong. Two coordinates in a complex use mix through Im
-    B: `(1 + v) V / M`. Noise of the receiver is the same on each.
+    It falls as 1/M and not with K, since interference grows with K. Two coordinates in a complex use mix through Im B,
+    and fading contributes `(1 + v) V / M`. Each coordinate has the same receiver noise in both cases.
 
     Args:
       num_users: K.
@@ -84,10 +85,10 @@ def combined_error(
       noise_variance: sigma^2 >= 0 of each user's own noise, sent with its update.
       receiver_noise: N0 >= 0, of each real dimension of an antenna.
       amplitude: b > 0.
-      error: v, as of `combined_coefficients`.
-      pilots: likewise.
-      coordinates_per_use: of an update in a complex use of the channel. With 2, d is even; of an odd number the last is
-        alone and has the error of 1, which adds.
+      error: v, as in `combined_coefficients`.
+      pilots: as in `combined_coefficients`.
+      coordinates_per_use: coordinates of an update per complex channel use. With 2, d must be even. If it is odd, add
+        the error of the last coordinate, which is alone: that of `num_params=1` with one per use.
 
     Examples:
       >>> error = combined_error(5, 1, mean_square=4.0, square_of_mean=2.0, num_params=3, receiver_noise=0.5)
@@ -116,19 +117,19 @@ def antennas_sensitivity(
     coordinates_per_use: Literal[1, 2] = 1,
     neighbours: Neighbours = "replacement",
 ) -> np.ndarray:
-    """How far does each user move what all antennas hear, over the noise? `[K]`.
+    """How far does each user move the signals of all antennas, relative to the noise? `[K]`.
 
-    `s_k^2 = (2 b L)^2 h_k^H (b^2 sigma^2 sum_j h_j h_j^H + N0 I)^-1 h_k`, h_k in C^M, where a complex use carries two
-    coordinates; where it carries one, the same with real and imaginary part stacked in R^2M, which is never less.
-    Without noise of users it is `2 b L ||h_k|| / sqrt(N0)`, which grows as sqrt(M). With it, many antennas separate
-    users: s_k -> 2 L / sigma, as if user k were alone. No combining that the server does changes what it could do.
+    If a complex use carries two coordinates, `s_k^2 = (2 b L)^2 h_k^H (b^2 sigma^2 sum_j h_j h_j^H + N0 I)^-1 h_k`, h_k
+    in C^M. If it carries one, the same with real and imaginary parts stacked in R^2M, which is never less. Without
+    noise of users it is `2 b L ||h_k|| / sqrt(N0)`, which grows as sqrt(M). With noise of users, many antennas separate
+    them: s_k -> 2 L / sigma, as if user k were alone. It holds whatever way the server combines its antennas.
 
     Args:
       setting: N0 > 0; `participation` is not used.
       gains: `[K, M]`, complex, of all users that send.
       amplitude: b > 0.
-      coordinates_per_use: as of `known_coefficients_sensitivity`.
-      neighbours: "replacement", or "zero-out", in which the user sends its noise alone.
+      coordinates_per_use: as in `known_coefficients_sensitivity`.
+      neighbours: "replacement", or "zero-out": the user sends only its noise.
 
     Examples:
       >>> setting = Round(num_users=2, participation=1.0, clip=0.5, noise_variance=0.5, receiver_noise=1.0)
@@ -150,15 +151,15 @@ def antennas_sensitivity(
 
 
 def antennas_epsilon(delta: Numbers, sensitivity: float, antennas: int, *, rounds: int = 1) -> Result:
-    """For which eps are rounds private, of gains that are drawn anew in each? Users add no noise.
+    """For which eps are rounds private, if gains are independent from round to round and users add no noise?
 
-    A round has `delta(eps) = E delta_G(eps; s ||h||)` with ||h||^2 of the Gamma law of M: exact.
+    One round has `delta(eps) = E delta_G(eps; s ||h||)`, exactly, with ||h||^2 ~ Gamma(M, 1).
 
     Args:
       delta: in (0, 1).
-      sensitivity: s = 2 b L / sqrt(N0) > 0, of a gain of 1 at a single antenna.
+      sensitivity: s = 2 b L / sqrt(N0) > 0, for gain 1 at a single antenna.
       antennas: M.
-      rounds: in which the user sends.
+      rounds: number of rounds in which the user sends.
 
     Examples:
       >>> print([float(antennas_epsilon(1e-3, 0.5, m).round(2)) for m in (1, 4, 16)])
@@ -170,7 +171,7 @@ def antennas_epsilon(delta: Numbers, sensitivity: float, antennas: int, *, round
 
 
 def _averaged(sensitivity: float, antennas: int) -> Mechanism:
-    """Over ||h||, whose square has the Gamma law; its far tails are counted as lost."""
+    """The mechanism averaged over ||h||, whose square is Gamma; its far tails count as infinite loss."""
     s, m = _validate.number("(0, inf)", sensitivity=sensitivity), float(_validate.whole(antennas=antennas))
     shortest, longest = np.sqrt([stats.gamma.ppf(_FAR, m), stats.gamma.isf(_FAR, m)])
     x, width = np.polynomial.legendre.leggauss(_NODES)

@@ -1,12 +1,12 @@
 """The paper's claims about one round: Theorem 1 on the server's whole view, Lemma 2 on the received signal alone.
 
-Every figure is that of the user who takes part most often. Below, m is the mean number of participants R,
-beta K = sqrt(0.5 K log(2/delta')) is how far R strays from it but for probability delta', and
-c = (2L/sigma_min) sqrt(2 log(1.25/delta_l)). delta_l in (0, 1] is that of one user's Gaussian noise.
+Every figure is for the user who takes part most often. Below, m is the mean number of participants R;
+|R - m| <= beta K = sqrt(0.5 K log(2/delta')) with probability at least 1 - delta'; and
+c = (2L/sigma_min) sqrt(2 log(1.25/delta_l)), with delta_l in (0, 1] of one user's Gaussian noise.
 
-Theorem 1 is about replacement: for removal, the paper's own relation, it is false (`removal_counterexample`). It is
-proved for one p and one sigma only. It needs delta' in (2 exp(-2 m^2/K), 1), which is the same as m > beta K; outside
-that range its functions raise ValueError. They leave out the receiver's noise, N0, where nothing else is said.
+Theorem 1 holds for replacement with one p and one sigma. For removal, the paper's own relation, it is false
+(`removal_counterexample`). It needs delta' in (2 exp(-2 m^2/K), 1), which is equivalent to m > beta K; outside that
+range its functions raise ValueError. Unless stated otherwise, they ignore the receiver's noise N0.
 """
 
 from collections.abc import Callable
@@ -22,10 +22,10 @@ from fedjax_priv.theory.wireless.rounds import Checked, Round, checked
 
 
 def central_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
-    """How much does a round tell the server about one user? By Theorem 1 (eq. 13) and Corollary 1 (eq. 14):
+    """Which eps has a round against the server? Theorem 1 (eq. 13) and Corollary 1 (eq. 14).
 
-    log[1 + max p/(1-delta') (exp(c/sqrt(m - beta K)) - 1)]. At `optimal_participation` below 1 it is Lemma 1's
-    (eq. 16), with exponent c/(0.5 K log(2/delta'))^(1/4).
+    log[1 + max p/(1-delta') (exp(c/sqrt(m - beta K)) - 1)]. At `optimal_participation`, if below 1, it is Lemma 1's
+    eps (eq. 16), with exponent c/(0.5 K log(2/delta'))^(1/4).
 
     Examples:
       >>> setting = Round(num_users=1000, participation=0.1, clip=1.0, noise_variance=1.0)
@@ -37,7 +37,7 @@ def central_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) 
 
 
 def central_epsilon_analytic(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
-    """Theorem 1 with the exact Gaussian mechanism for the 1.25 formula, at noise (m - beta K) sigma^2 + N0.
+    """Theorem 1 with the exact Gaussian mechanism instead of the 1.25 formula, at noise (m - beta K) sigma^2 + N0.
 
     Examples:
       >>> setting = Round(num_users=1000, participation=0.1, clip=1.0, noise_variance=1.0)
@@ -48,9 +48,9 @@ def central_epsilon_analytic(setting: Round, delta_local: Numbers, delta_prime: 
 
 
 def central_epsilon_sharp(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
-    """What is true in Theorem 1 at its sharpest: replacement, one p and one sigma^2, delta = delta' + p delta_l.
+    """The sharpest true form of Theorem 1: replacement, one p and one sigma^2, delta = delta' + p delta_l.
 
-    The largest log(1 + (r/K) (exp(eps_r) - 1)) over counts |r - m| < beta K, r >= 1, where eps_r is that of the exact
+    The largest log(1 + (r/K) (exp(eps_r) - 1)) over counts |r - m| < beta K, r >= 1. eps_r is the eps of the exact
     Gaussian mechanism at delta_l and noise r sigma^2 + N0.
 
     Raises:
@@ -73,9 +73,9 @@ def central_epsilon_sharp(setting: Round, delta_local: Numbers, delta_prime: Num
 
 
 def central_epsilon_printed(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
-    """What Tables II(a) and III(a) print in place of eq. 13: log(2 max p/(1-delta')) + c/sqrt(m - beta K).
+    """The eps that Tables II(a) and III(a) show instead of eq. 13: log(2 max p/(1-delta')) + c/sqrt(m - beta K).
 
-    Weaker than eq. 13 wherever max p (e^x + 1) >= 1 - delta' for the exponent x.
+    With x the exponent, it is weaker than eq. 13 if max p (e^x + 1) >= 1 - delta'.
 
     Examples:
       >>> setting = Round(num_users=1000, participation=0.1, clip=1.0, noise_variance=1.0)
@@ -103,7 +103,7 @@ def central_delta(setting: Round, delta_local: Numbers, delta_prime: Numbers) ->
 def optimal_participation(num_users: Numbers, delta_prime: Numbers) -> Result:
     """At which p is Theorem 1's eps least? Lemma 1 (eq. 15) says p* = min(1, 2 beta).
 
-    That minimises eq. 14 linearised in its exponent; the minimiser of eq. 14 itself is larger, and 1 for large c.
+    This p minimises eq. 14 linearised in its exponent; the minimiser of eq. 14 itself is larger, and 1 for large c.
 
     Args:
       num_users: K.
@@ -117,10 +117,11 @@ def optimal_participation(num_users: Numbers, delta_prime: Numbers) -> Result:
 
 
 def local_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
-    """How much does the received signal y_t tell about the data of one user? By Lemma 2 (eq. 17):
+    """Which eps has the received signal y_t for the data of one user? Lemma 2 (eq. 17).
 
-    (2L/sqrt((1+kappa) sigma_min^2 + N0)) sqrt(2 log(1.25/delta_l)). The others' noise protects too: kappa, the sum of
-    their p less beta K, is how many of them are sure to send. The lemma leaves N0 out; the paper's tables count it.
+    (2L/sqrt((1+kappa) sigma_min^2 + N0)) sqrt(2 log(1.25/delta_l)). kappa is the sum of the other users' p minus
+    beta K: nearly always, at least kappa others send, and their noise protects the user too. The lemma ignores N0; the
+    paper's tables count it.
 
     Raises:
       ValueError: kappa <= -1 at this delta'.
@@ -134,7 +135,7 @@ def local_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) ->
 
 
 def local_epsilon_analytic(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
-    """Lemma 2 with the exact Gaussian mechanism for the 1.25 formula, which makes it a theorem.
+    """Lemma 2 with the exact Gaussian mechanism instead of the 1.25 formula: then it is a theorem.
 
     Examples:
       >>> setting = Round(num_users=1000, participation=0.1, clip=1.0, noise_variance=1.0)

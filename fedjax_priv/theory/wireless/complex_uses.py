@@ -1,8 +1,9 @@
-"""Errors of a mean over the air where a complex use of the channel carries one coordinate of an update, or two.
+"""Errors of a mean over the air, if a complex channel use carries one coordinate of an update, or two.
 
-User k arrives with a complex coefficient u_k, independent over users, and the server divides by `c R E u`. One
-coordinate is the real part of a symbol, and the server takes the real part. Two are real and imaginary part, as most
-papers on analog aggregation have it: half the uses, but each disturbs the other through Im u.
+User k arrives with a complex coefficient u_k, independent over users, and the server divides by `c R E u`. A single
+coordinate is the real part of a symbol, and the server takes the real part. Two coordinates are the real and the
+imaginary part, as in most papers on analog aggregation: this takes half the uses, but each coordinate disturbs the
+other through Im u.
 """
 
 from typing import Literal, NamedTuple
@@ -16,8 +17,8 @@ from fedjax_priv.theory._validate import Numbers, Result
 class CombinedError(NamedTuple):
     """Mean squared error of the estimate of a mean, E||. - mean||^2, by its cause."""
 
-    fading: Result  # users are heard by random coefficients
-    own_noise: Result  # of users
+    fading: Result  # users arrive with random coefficients
+    own_noise: Result  # noise of the users
     receiver_noise: Result
 
 
@@ -34,13 +35,14 @@ def misaligned_error(
     level: Numbers = 1.0,
     coordinates_per_use: Literal[1, 2] = 1,
 ) -> CombinedError:
-    """How far is `y / (c R E u)` from the mean of R updates? It is unbiased; fading: `V Var Re u / (R (E u)^2)`.
+    """What is the error of `y / (c R E u)`, an unbiased estimate of the mean of R updates?
 
-    With two coordinates in a complex use, `V (Var Re u + Var Im u) / (R (E u)^2)`: twice as much where only pilots err,
-    and far more where phases do. Noise of the receiver is the same on each coordinate.
+    Fading contributes `V Var Re u / (R (E u)^2)`. With two coordinates per complex use, it contributes
+    `V (Var Re u + Var Im u) / (R (E u)^2)`: twice as much if only pilots err, and far more if phases err. Each
+    coordinate has the same receiver noise in both cases.
 
     Args:
-      mean: E u, real and not 0, as of `estimated_coefficient` or `turned_coefficient`.
+      mean: E u, real and not 0, from `estimated_coefficient` or `turned_coefficient`.
       real: Var Re u >= 0, half the variance of `estimated_coefficient`.
       imaginary: Var Im u >= 0.
       senders: R >= 1.
@@ -49,7 +51,8 @@ def misaligned_error(
       noise_variance: sigma^2 >= 0 of each sender's own noise.
       receiver_noise: N0 >= 0, of each real dimension.
       level: c > 0.
-      coordinates_per_use: with 2, d is even; of an odd number the last is alone and has the error of 1, which adds.
+      coordinates_per_use: with 2, d must be even. If it is odd, add the error of the last coordinate, which is alone:
+        that of `num_params=1` with one per use.
 
     Raises:
       ValueError: an argument outside its range.

@@ -1,4 +1,4 @@
-"""The paper's composition over rounds (eqs. 18-20): of any guarantees, and of Theorem 1's in closed form."""
+"""The paper's composition over rounds (eqs. 18-20): of any guarantees, and in closed form of Theorem 1's."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ from fedjax_priv.theory.wireless.rounds import Round, checked
 
 
 class Composed(NamedTuple):
-    """A guarantee for all rounds together; delta of 1 or more says nothing."""
+    """A guarantee for all rounds together; it says nothing if delta is 1 or more."""
 
     epsilon: Result
     delta: Result
@@ -44,7 +44,7 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
     B = exp(c/sqrt(min_t m_t - beta K)) - 1 and S = sum_t (max_k p_{k,t})^2.
 
     Args:
-      setting: `participation` is `[T]`, p_t, or `[T, K]`, p_{k,t}; of the noise variances the smallest counts.
+      setting: `participation` is `[T]`, p_t, or `[T, K]`, p_{k,t}; the smallest noise variance is used.
       delta_local: delta_l, in (0, 1].
       delta_prime: delta', such that m_t > beta K in every round.
       slack: dt, in (0, 1].

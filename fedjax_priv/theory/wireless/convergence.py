@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
 
 def convergence_bound(problem: Problem, moments: Numbers, iterations: Numbers) -> Result:
-    """How far is the last model's expected loss from the least? (2 mu/(lambda^2 T)) mean_t G_t^2 at most.
+    """How far is the last model's expected loss from the optimum? At most (2 mu/(lambda^2 T)) mean_t G_t^2.
 
     Args:
       moments: G_t^2, the same in all iterations, or `[T]`.
@@ -80,7 +80,7 @@ def convergence_bound_known(problem: Problem, setting: Round, iterations: Number
 
 
 def convergence_bound_optimal(problem: Problem, setting: Round, delta_prime: Numbers, iterations: Numbers) -> Result:
-    """Corollary 2 (eq. 22), R unknown, at p = p* < 1 whatever `setting.participation`: it agrees with Theorem 2.
+    """Corollary 2 (eq. 22), R unknown, at p = p* < 1; `setting.participation` is not used. It agrees with Theorem 2.
 
     G^2 = L^2 (a (sqrt K - 1/sqrt K) + 1)/(a sqrt K) + (d/(a^2 K)) (a sqrt K max sigma^2 + N0), where
     a = sqrt(2 log(2/delta')).

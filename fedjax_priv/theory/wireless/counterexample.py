@@ -1,4 +1,4 @@
-"""Theorem 1 against removal: a user that is not there adds no noise, and that shows in the received power."""
+"""A counterexample to Theorem 1 for removal: an absent user adds no noise, which shows in the received power."""
 
 from typing import NamedTuple
 
@@ -13,29 +13,30 @@ from fedjax_priv.theory.wireless.rounds import Round
 
 
 class Counterexample(NamedTuple):
-    """Theorem 1's claim, and what is true of it."""
+    """Theorem 1's claim, and the true delta."""
 
     epsilon: Result  # eq. 13
-    claimed: Result  # its delta
-    exact: Result  # at that eps, the larger of the two orders
+    claimed: Result  # delta of the claim
+    exact: Result  # the true delta at this eps, the larger of the two orders
 
 
 def removal_counterexample(
     setting: Round, num_params: Numbers, delta_local: Numbers, delta_prime: Numbers
 ) -> Counterexample:
-    """One user there or not, all gradients 0 and R not revealed: the exact delta at the eps that eq. 13 claims.
+    """The exact delta at the eps that eq. 13 claims, if one user is there or not, all gradients are 0 and R is secret.
 
     The received signal is then a mixture of N(0, (r sigma^2 + N0) I_d) over r ~ Bin(K, p) or Bin(K-1, p). Its power is
-    sufficient, the ratio of the two densities grows with it, and delta is a difference of tails of chi-square mixtures.
+    a sufficient statistic, and the ratio of the two densities grows with it. So delta is a difference of tails of
+    chi-square mixtures.
 
     Args:
-      setting: of at least 2 users with one p in (0, 1), and N0 > 0; on L the claim depends and the truth does not.
+      setting: at least 2 users with one p in (0, 1), and N0 > 0. The claim depends on L, the true delta does not.
       num_params: d.
       delta_local: delta_l of the claim.
       delta_prime: delta' of the claim.
 
     Raises:
-      ValueError: no claim at this delta'.
+      ValueError: Theorem 1 claims nothing at this delta', or an argument is outside its range.
 
     Examples:
       >>> setting = Round(num_users=200, participation=0.5, clip=0.01, noise_variance=1.0, receiver_noise=1.0)

@@ -1,4 +1,4 @@
-"""Levels under budgets of energy too, in the model of `power_allocation`, and what certifies them."""
+"""Levels under budgets of privacy and energy, in the model of `power_allocation`, and a dual certificate."""
 
 from collections.abc import Callable
 
@@ -10,24 +10,24 @@ from fedjax_priv.theory.wireless import _energy_prices
 from fedjax_priv.theory.wireless.power_allocation import Allocation, allocate_checked, checked_rounds
 
 _ROUNDED = 18
-"""Prices are raised up to so many times, each time four times as much, from the last bit on."""
+"""Prices are raised up to so many times against rounding: first by the last bit, then four times as much each time."""
 
 
 def allocate_energy(
     weights: np.ndarray, budget: float, prices: np.ndarray, energy: Numbers, caps: Numbers = np.inf
 ) -> Allocation:
-    """`allocate` under budgets of energy too: `sum_t e_tk q_t <= E_k`, of one user or of each.
+    """`allocate` with energy budgets in addition, `sum_t e_tk q_t <= E_k`, for one user or for each of K.
 
-    `q_t = min(Q_t, sqrt(w_t / (nu + sum_k kappa_k e_tk)))`, with a multiplier kappa_k >= 0 for each user, 0 of those
-    that have energy left. One user alone may be the weakest of each round, which no user is in all of them: a limit
-    for each is less strict.
+    `q_t = min(Q_t, sqrt(w_t / (nu + sum_k kappa_k e_tk)))`, with a multiplier kappa_k >= 0 per user, which is 0 if the
+    user has energy left. With prices `[T]`, one user stands for the weakest user of each round; since no user is the
+    weakest in all rounds, a limit per user is less strict.
 
     Args:
-      weights: as of `allocate`.
-      budget: likewise.
-      prices: e_t > 0, `[T]` or `[T, K]`, energy of a squared level of 1, such as L^2 / h_t^2.
-      energy: E > 0, of all rounds; `[K]`, or the same for each user, where prices are of K users.
-      caps: as of `allocate`.
+      weights: as in `allocate`.
+      budget: as in `allocate`.
+      prices: e_t > 0, `[T]` or `[T, K]`, the energy of a squared level of 1, such as L^2 / h_t^2.
+      energy: E > 0 for all rounds together: one number or, with prices `[T, K]`, also `[K]`.
+      caps: as in `allocate`.
 
     Raises:
       ValueError: an argument outside its range, or of another shape.
@@ -57,7 +57,7 @@ def allocate_energy(
 
 
 def limits_of_users(weights: np.ndarray, prices: Numbers, energy: Numbers) -> tuple[np.ndarray, np.ndarray]:
-    """Prices `[T, K]` and limits `[K]`, K = 1 where prices are of one user; checked."""
+    """Checked prices `[T, K]` and limits `[K]`; K = 1 for prices of one user."""
     e, limit = _validate.real("(0, inf)", prices=prices), _validate.real("(0, inf]", energy=energy)
     if e.ndim > 2 or (e.ndim == 2 and len(e) != len(weights)):
         _validate.fail("prices", e.shape, f"[T] or [T, K], T = {len(weights)}")
@@ -76,8 +76,8 @@ def dual_value(
     `p_t = nu + sum_k kappa_k e_tk` is the price of a round. An allocation that meets the bound is optimal.
 
     Args:
-      weights: as of `allocate_energy`, like the others.
-      found: of which the multipliers are used.
+      weights: as in `allocate_energy`.
+      found: an allocation; its multipliers are used.
       budget: B.
       prices: e_t, `[T]` or `[T, K]`.
       energy: E, or `[K]`.
@@ -101,7 +101,7 @@ def _within(
     limits: np.ndarray,
     kappa_of: Callable[[np.ndarray], Numbers],
 ) -> Allocation:
-    """The levels of prices of privacy and energy, raised by what rounding lacks to keep within the limits."""
+    """The levels that follow from the prices, which are raised a little if rounding makes levels exceed the limits."""
     rows = np.column_stack([np.ones_like(w), e])
     for raised in 4.0 ** np.arange(_ROUNDED):
         price = prices * (1 + 1e-15 * raised)

@@ -1,9 +1,9 @@
-"""Users that invert an estimate of their channel: moments of what arrives of them, and what the server learns.
+"""Users that invert an estimate of their channel: moments of their received coefficients, and what the server learns.
 
-Rayleigh fading h ~ CN(0, 1), known from pilots of energy E_p with an error of variance `v = 2 N0 / E_p`. A user with
-`|hat h|^2 >= g` sends `g_k c / hat h` and arrives with the complex coefficient `u = h / hat h`, one for all
-coordinates; others are silent. Each coordinate takes a complex use of the channel, whose real part is the estimate; or
-two coordinates are its real and imaginary part, and mix through Im u: `complex_uses` has the error of both.
+Pilots of energy E_p estimate Rayleigh fading h ~ CN(0, 1) with an error of variance `v = 2 N0 / E_p`. A user with
+`|hat h|^2 >= g` sends `g_k c / hat h` and arrives with the complex coefficient `u = h / hat h`, the same for all
+coordinates; other users are silent. A complex channel use carries one coordinate in its real part, or two in its real
+and imaginary part, which mix through Im u; `complex_uses` has the error of both.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -20,27 +20,27 @@ from fedjax_priv.theory.wireless.rounds import Round, noises
 
 Estimator = Literal["least squares", "mmse"]
 _LENGTHS = 200
-_REACH = 8  # of an error, in units of the root of its variance: chances beyond are below 1e-27
-_STEP, _NEAREST, _STRONGEST = 0.25, 1e-12, 50.0  # of log(y - g): step, where it starts in units of g, and ends
-_LONGEST = 1e-16  # chance of a coefficient beyond the grid
+_REACH = 8  # largest error, in units of sqrt(v): larger ones have probability below 1e-27
+_STEP, _NEAREST, _STRONGEST = 0.25, 1e-12, 50.0  # grid of log(y - g): its step, its start in units of g, its end
+_LONGEST = 1e-16  # probability of a coefficient beyond the grid
 
 
 class Coefficient(NamedTuple):
-    """Of a user that sends, but for `sends`."""
+    """Moments of u for a user that sends, and how often and at which energy a user sends."""
 
     mean: Result  # E u, real
-    variance: Result  # E |u - E u|^2; half of it of the real part, where only pilots err
+    variance: Result  # E |u - E u|^2; half of it is the variance of Re u
     sends: Result  # P[|hat h|^2 >= g]
     energy: Result  # E[1 / |hat h|^2; sends]
 
 
 def estimated_coefficient(error: Numbers, threshold: Numbers, estimator: Estimator = "mmse") -> Coefficient:
-    """What arrives of a user that inverts an estimate? `y / (c R E u)` is then unbiased.
+    """Which coefficient has a user that inverts an estimate? With its mean, `y / (c R E u)` is unbiased.
 
     Args:
       error: v > 0.
-      threshold: g > 0; at 0 the variance is infinite.
-      estimator: "mmse" is "least squares" over 1 + v.
+      threshold: g > 0; at 0 the variance would be infinite.
+      estimator: "mmse" is "least squares" divided by 1 + v.
 
     Examples:
       >>> mean, variance, sends, energy = estimated_coefficient(0.1, 0.2)
@@ -59,17 +59,18 @@ def estimated_coefficient(error: Numbers, threshold: Numbers, estimator: Estimat
 def estimated_mean(
     gains: np.ndarray, error: float, threshold: float = 0.0, estimator: Estimator = "mmse"
 ) -> np.floating[Any]:
-    """What is E u of a user that sends, if each of these gains is as likely? For `channels.estimated(..., mean=)`.
+    """What is E u of a user that sends, if all `gains` are equally likely? For `channels.estimated(..., mean=)`.
 
     `E[h / (h + e); |h + e| >= R] = int_R^inf (2 h / v) e^(-(r^2 + h^2) / v) I_1(2 r h / v) dr`: the mean of
-    `e^(-i theta)` over the angle of `h + e` at length r. `R = sqrt(g)`, and `(1 + v) sqrt(g)` under "mmse", whose u is
-    `1 + v` times as long. Without a threshold it is `1 - e^(-h^2 / v)` for a gain h.
+    `e^(-i theta)` over the angle of `h + e` at length r. `R = sqrt(g)` under "least squares". Under "mmse",
+    `R = (1 + v) sqrt(g)`, and u is 1 + v times as long. Under "least squares" without a threshold, it is
+    `1 - e^(-h^2 / v)` for a gain h.
 
     Args:
-      gains: h > 0, true amplitudes, `[...]`: recorded ones, one that is constant, or quantiles of a law.
+      gains: h > 0, true amplitudes, `[...]`: recorded gains, a constant gain, or quantiles of a law.
       error: v > 0.
       threshold: g >= 0.
-      estimator: as of `estimated_coefficient`.
+      estimator: as in `estimated_coefficient`.
 
     Raises:
       ValueError: an argument outside its range, or a threshold that no user reaches.
@@ -93,7 +94,7 @@ def estimated_mean(
 
 
 def turned_coefficient(deviation: Numbers) -> tuple[Result, Result, Result]:
-    """Mean of u = e^(j phi), and variances of its real and imaginary part, where phases err by N(0, f^2).
+    """Mean of u = e^(j phi), and variances of its real and imaginary part, for phase errors phi ~ N(0, f^2).
 
     Args:
       deviation: f >= 0, in radians.
@@ -110,20 +111,20 @@ def turned_coefficient(deviation: Numbers) -> tuple[Result, Result, Result]:
 def estimated_channel_delta(
     epsilon: Numbers, sensitivity: float, *, error: float, threshold: float, rounds: int = 1
 ) -> Result:
-    """What do rounds leak of a user that sends in them? For one round `E delta_G(eps; s |u|)`.
+    """Which delta have rounds for a user that sends in them? For one round `E delta_G(eps; s |u|)`.
 
-    The server has the complex signal, and turns it by what it may learn of u: |u| counts, not its real part, and |u| is
-    at times above 1. Users add no noise, and estimates are MMSE, drawn anew each round.
+    The server has the complex signal and may learn the phase of u: |u| matters, not Re u, and |u| can be above 1. Users
+    add no noise, and estimates are MMSE, new in each round.
 
-    One round is exact to ten digits, but for coefficients of chance 1e-16. More rounds are an upper bound; there deltas
-    below about 1e-11 are not resolved.
+    For one round the result has ten digits, ignoring coefficients of probability 1e-16. For more rounds it is an upper
+    bound, and deltas below about 1e-11 are not resolved.
 
     Args:
       epsilon: >= 0.
-      sensitivity: s = 2 c L / sqrt(N0) > 0, of perfect knowledge.
+      sensitivity: s = 2 c L / sqrt(N0) > 0, with perfect channel knowledge.
       error: v > 0.
       threshold: g > 0.
-      rounds: in which the user sends.
+      rounds: number of rounds in which the user sends.
 
     Examples:
       >>> print(estimated_channel_delta(1.0, 0.5, error=0.1, threshold=0.2).round(5))  # 0.00683 if gains are known
@@ -151,19 +152,19 @@ def estimated_channel_epsilon(
 def known_coefficients_sensitivity(
     setting: Round, coefficients: np.ndarray, *, level: float = 1.0, coordinates_per_use: Literal[1, 2] = 1
 ) -> np.ndarray:
-    """How far does each sender move what arrives, over the noise, if the server knows all u? `[K]`, replacement.
+    """How far does each sender move the received signal, relative to the noise, if the server knows all u? `[K]`.
 
-    With one coordinate in a complex use `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sigma^2 sum_j u_j u_j^T)^-1 u_k`, u in
-    R^2: the noise of a user lies along its u. It is not `N0 + c^2 sigma^2 sum_j |u_j|^2`, which counts noise across u_k
-    too. With two it is: `s_k = 2 c L |u_k| / sqrt(N0 + c^2 sigma^2 sum_j |u_j|^2)`, since noise of a user fills both
-    parts. Both are exact, and the first is never less.
+    With one coordinate per complex use, a user's noise lies along its u in R^2:
+    `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sigma^2 sum_j u_j u_j^T)^-1 u_k`. With two coordinates, a user's noise fills
+    both parts: `s_k = 2 c L |u_k| / sqrt(N0 + c^2 sigma^2 sum_j |u_j|^2)`. Both are exact, for replacement, and the
+    first is never less.
 
     Args:
       setting: N0 > 0; `participation` is not used.
-      coefficients: `[K]`, complex, u of those that send.
+      coefficients: `[K]`, complex, u of the senders.
       level: c > 0.
-      coordinates_per_use: 2 only if every complex use carries two, with a user's noise on each. An odd number leaves
-        one alone, and an update may lie there: then the figure is that of 1.
+      coordinates_per_use: 2 only if every complex use carries two coordinates, with a user's noise on each. If d is
+        odd, the last coordinate is alone, and an update may have all its norm there: use 1.
 
     Examples:
       >>> setting = Round(num_users=3, participation=1.0, clip=0.6, noise_variance=0.5, receiver_noise=0.2)
@@ -191,10 +192,10 @@ def _mechanism(sensitivity: float, error: float, threshold: float) -> Mechanism:
 
 
 def _lengths(v: float, g: float) -> tuple[np.ndarray, np.ndarray]:
-    """|u| of a user that sends, as nodes and chances: Rice given |hat h|^2 = y, and y - g exponential.
+    """Nodes and probabilities of |u| for a user that sends: Rice given |hat h|^2 = y, and y - g is exponential.
 
-    The tail of |u| comes from y near g, so y - g is summed over its logarithm. The law has a narrow peak at 1 and a far
-    tail: nodes are equally apart near the peak, and by ratio beyond a typical spread.
+    The tail of |u| comes from y near g, so the sum over y - g uses a logarithmic grid. The law has a narrow peak at 1
+    and a far tail: nodes are evenly spaced near the peak, and geometrically beyond a typical spread.
     """
     t = np.exp(np.arange(np.log(_NEAREST * min(g * (1 + v), 1)), np.log(_STRONGEST), _STEP))
     weight = t * np.exp(-t)

@@ -1,6 +1,7 @@
-"""Mean and second moment of the server's gradient estimate (eqs. 9, 10), users aligned and gradients given.
+"""Mean and second moment of the server's gradient estimates (eqs. 9, 10), for aligned users and given gradients.
 
-Both are biased towards users that take part more often: the mean is sum_k w_k g_k, and w_k = 1/K only for one p.
+Both estimates are biased towards users that take part more often: the mean is sum_k w_k g_k, and w_k = 1/K only if all
+users have the same p.
 """
 
 from typing import NamedTuple
@@ -14,14 +15,14 @@ from fedjax_priv.theory.wireless.rounds import Checked, Round, checked
 
 
 class EstimateMoments(NamedTuple):
-    """Over users that take part, privacy and receiver noise."""
+    """Moments over participation, privacy noise and receiver noise."""
 
     mean: np.ndarray  # [d]
     second: Result  # E||estimate||^2
 
 
 def estimate_weights_unknown(num_users: Numbers, participation: Numbers) -> np.ndarray:
-    """`[K]`, w_k = p_k/m, where R is unknown.
+    """`[K]`, w_k = p_k/m, if R is unknown.
 
     Args:
       num_users: K.
@@ -35,7 +36,7 @@ def estimate_weights_unknown(num_users: Numbers, participation: Numbers) -> np.n
 
 
 def estimate_weights_known(num_users: Numbers, participation: Numbers) -> np.ndarray:
-    """`[K]`, w_k = p_k E[1/(1 + R_{-k})]/zeta, where R is known and R_{-k} is the others' count; in O(K^3).
+    """`[K]`, w_k = p_k E[1/(1 + R_{-k})]/zeta, if R is known; R_{-k} counts the other participants. In O(K^3).
 
     Arguments and errors are those of `estimate_weights_unknown`.
 
@@ -52,7 +53,7 @@ def estimate_moments_unknown(setting: Round, gradients: np.ndarray) -> EstimateM
     """||sum_k w_k g_k||^2 + [sum_k p_k (1-p_k) ||g_k||^2 + d (sum_k p_k sigma_k^2 + N0)]/m^2, R unknown (eq. 10).
 
     Args:
-      setting: in which some user takes part.
+      setting: some user must have p > 0.
       gradients: `[K, d]`, clipped.
 
     Examples:
@@ -74,7 +75,7 @@ def estimate_moments_unknown(setting: Round, gradients: np.ndarray) -> EstimateM
 def estimate_moments_known(setting: Round, gradients: np.ndarray) -> EstimateMoments:
     """`zeta^-2 sum_{r>=1} P[R=r] [||g||^2 + V (K-r)/(r (K-1)) + d sigma^2/r + d N0/r^2]`, R known (eq. 9).
 
-    g is the mean of g_k and V that of ||g_k - g||^2.
+    g is the mean of g_k, and V the mean of ||g_k - g||^2.
 
     Args:
       setting: with one p in (0, 1] and one sigma^2 for all users.

@@ -1,4 +1,4 @@
-"""One user's eps when the noise of several users, and the receiver's, hides its gradient."""
+"""One user's eps if the noise of several users, and of the receiver, hides its gradient."""
 
 import numpy as np
 
@@ -8,13 +8,13 @@ from fedjax_priv.theory.wireless.rounds import Checked
 
 
 def sensitivity(one: Checked, senders: Numbers) -> Result:
-    """2L/sqrt(senders sigma_min^2 + N0), of a round whose noise is positive."""
+    """2L/sqrt(senders sigma_min^2 + N0); the noise variance must be positive."""
     variance = _validate.real("(0, inf)", noise_variance=one.noise_variance).min()
     return 2 * one.clip / np.sqrt(senders * variance + one.receiver_noise)
 
 
 def classical(delta_local: Numbers, relative: Numbers) -> Result:
-    """Eps at delta_l in (0, 1] by the 1.25 formula, where `relative` is the `sensitivity`."""
+    """Eps at delta_l in (0, 1] by the 1.25 formula; `relative` is the `sensitivity`."""
     return gaussian.classical_epsilon(_validate.real("(0, 1]", delta_local=delta_local), relative)
 
 

@@ -1,8 +1,8 @@
 """Levels for rounds whose gains are not known in advance, in the model of `power_allocation`.
 
-Liu and Simeone 2021 know all gains. Online, a round plans the rest of the run with what is expected of later gains,
-uses the first level of the plan, and the next round plans again. Where what is expected comes true the result is the
-offline optimum, since a rest of an optimal plan is optimal. Elsewhere it costs more.
+Liu and Simeone 2021 assume that all gains are known. Online, a round plans the rest of the run with the expected later
+gains, uses the first level of its plan, and the next round plans again. If the expectations come true, the result is
+the offline optimum, since the rest of an optimal plan is optimal. Otherwise the noise is larger.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, limit
 from fedjax_priv.theory.wireless.power_allocation import allocate, checked_rounds
 
 _LEAST = 1e-12
-"""A budget of which less than this part is left is spent."""
+"""A budget counts as spent if less than this fraction of it is left."""
 
 
 def allocate_online(
@@ -26,19 +26,19 @@ def allocate_online(
     caps: Numbers = np.inf,
     expected_cap: float = np.inf,
 ) -> np.ndarray:
-    """The squared levels q_t, `[T]`, of rounds that see their own price and cap, and not those that follow.
+    """The squared levels q_t, `[T]`, if a round knows its own price and cap, but not those of later rounds.
 
-    `noise_cost` of them is at least that of `allocate_energy`, which sees all.
+    Their `noise_cost` is at least that of `allocate_energy`, which knows all prices and caps.
 
     Args:
-      weights: as of `allocate_energy`.
-      budget: B, likewise.
-      prices: e_t, `[T]` or a number, such as L^2 / h_t^2; or `[T, K]`, of each user.
-      energy: E, or `[K]`; without a limit if not given.
-      expected_price: what a round takes e_s of later rounds for, such as L^2 E[1 / h^2], a number or `[K]`; the mean of
-        `prices`, of each user, if not given.
+      weights: as in `allocate_energy`.
+      budget: B, as in `allocate_energy`.
+      prices: e_t, `[T]` or a number, such as L^2 / h_t^2; or `[T, K]`, one per user.
+      energy: E, or `[K]`; unlimited if not given.
+      expected_price: the price that a round expects of later rounds, such as L^2 E[1 / h^2], a number or `[K]`. If not
+        given, the mean of `prices` over all rounds, per user.
       caps: Q_t, `[T]` or a number.
-      expected_cap: what a round takes Q_s of later rounds for.
+      expected_cap: the cap that a round expects of later rounds.
 
     Raises:
       ValueError: an argument outside its range.
@@ -68,7 +68,7 @@ def allocate_online(
 
 
 def _first(w: np.ndarray, left: float, prices: np.ndarray, fuel: np.ndarray, caps: np.ndarray) -> float:
-    """Of the best plan, this round's level."""
+    """This round's level in the best plan."""
     limited = np.isfinite(fuel)
     if not limited.any():
         return float(allocate(w, left, caps).squared_levels[0])

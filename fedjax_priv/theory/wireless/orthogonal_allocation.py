@@ -1,11 +1,11 @@
-"""Levels of users that send one after another (OMA), in the model of `power_allocation`, where all send at once (NOMA).
+"""Levels of users that send one after another (OMA); in the model of `power_allocation` all send at once (NOMA).
 
-The server receives every update alone and takes the mean, so each user k has its own level c_tk in a round, and
-`q_tk = c_tk^2` its own budget and caps. A round takes K times as many uses of the channel, and noise of its mean is
+The server receives every update alone and takes the mean. So each user k has its own level c_tk in a round, its own
+budget and its own caps; q_tk = c_tk^2. A round takes K times as many channel uses, and the noise of its mean is
 
   `(1 / K^2) sum_k N0 / q_tk`
 
-per coordinate, against N0 / (K^2 q_t). A user that is replaced moves what arrives by up to 2 c_tk L as before.
+per coordinate, instead of N0 / (K^2 q_t). Replacing a user moves the received signal by up to 2 c_tk L, as before.
 """
 
 from typing import NamedTuple
@@ -21,19 +21,19 @@ class OrthogonalAllocation(NamedTuple):
     """Squared levels by round and user, and the multipliers that certify them."""
 
     squared_levels: np.ndarray  # q_tk, [T, K]
-    privacy_prices: np.ndarray  # nu_k >= 0, [K]; 0: the user's privacy budget is not used up
+    privacy_prices: np.ndarray  # nu_k >= 0, [K]; 0: the user has privacy budget left
 
 
 def allocate_orthogonal(weights: np.ndarray, budgets: np.ndarray, caps: Numbers = np.inf) -> OrthogonalAllocation:
-    """The squared levels of the least noise: `q_tk = min(Q_tk, sqrt(w_t / nu_k))`, as `allocate`'s for each user alone.
+    """The squared levels with the least noise: `q_tk = min(Q_tk, sqrt(w_t / nu_k))`, `allocate` for each user alone.
 
-    `sum_t q_tk` does not exceed B_k. No user is held back by the weakest; yet at one budget the noise is at least that
-    of users that send at once, whose level is one term of the sum over users here, and at most K times as much.
-    Liu and Simeone 2021, "Privacy for free" (orthogonal access).
+    `sum_t q_tk` does not exceed B_k. The weakest user does not limit the others. Yet with equal budgets the noise is at
+    least that of users that send at once, whose noise is one term of the sum over users here, and at most K times as
+    much. Liu and Simeone 2021, "Privacy for free" (orthogonal access).
 
     Args:
-      weights: w_t > 0, `[T]`, of `contraction_weights`.
-      budgets: B_k > 0, `[K]`, each of `level_budget`, so that each user may have its own eps and clip.
+      weights: w_t > 0, `[T]`, from `contraction_weights`.
+      budgets: B_k > 0, `[K]`, each from `level_budget`, so each user may have its own eps and clip.
       caps: Q_tk > 0, `[T, K]` or a number: what power allows a user in a round, h_k^2 P_k / L^2.
 
     Returns:

@@ -1,8 +1,8 @@
-"""Table I's other schemes: orthogonal channels with and without sampling, and one channel for all users at once.
+"""The other schemes of Table I: orthogonal channels with and without sampling, and one channel for all users at once.
 
-On an orthogonal channel a user has only its own noise. The paper's figures are each at another delta and leave the
-receiver's noise out; the rigorous ones are exactly what the server, which sees which links are silent, learns from a
-round about one user's data. Sampled schemes are about the user who takes part most often, and need p in (0, 1].
+On an orthogonal channel only a user's own noise protects it. The paper's figures hold at different deltas and ignore
+the receiver's noise. The rigorous figures are exact, for one round, against a server that sees which links are silent.
+Figures of sampled schemes are for the user who takes part most often, and need p in (0, 1].
 """
 
 import numpy as np
@@ -26,7 +26,7 @@ def orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
 
 
 def sampled_orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
-    """Orthogonal channels, sampled users: log(1 + p (e^c - 1)), at p delta_l, as if silence were not seen.
+    """Orthogonal channels, sampled users: log(1 + p (e^c - 1)), at p delta_l, as if the server did not see silence.
 
     Examples:
       >>> setting = Round(num_users=100, participation=0.2, clip=1.0, noise_variance=100.0)

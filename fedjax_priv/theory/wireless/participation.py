@@ -1,4 +1,4 @@
-"""How many users take part in a round (R, a sum of independent coins), and what sampling them does to eps."""
+"""How many users take part in a round: R, a sum of independent coins."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 
 class Participation(NamedTuple):
-    """Of R = |K_t|, the number of users that take part."""
+    """Moments of R = |K_t|, the number of users that take part."""
 
     mean: Result  # m = sum_k p_k
     variance: Result  # v = sum_k p_k (1 - p_k)
@@ -72,9 +72,10 @@ def inverse_moments(num_users: Numbers, participation: Numbers) -> InverseMoment
 
 
 def inverse_moments_taylor(num_users: Numbers, participation: Numbers) -> InverseMoments:
-    """The paper's 1/m + v/m^3 and 1/m^2 + 3 v/m^4 (eqs. 24, 25): 40 and 60% off at K = 20, m = 2, 1 and 3% at K = 200.
+    """The paper's approximations 1/m + v/m^3 and 1/m^2 + 3 v/m^4 (eqs. 24, 25).
 
-    Arguments and errors are those of `participation_moments`; in addition somebody must take part.
+    Their errors are 40% and 60% at K = 20, m = 2, and 1% and 3% at K = 200. Arguments and errors are those of
+    `participation_moments`; in addition, some p must be positive.
 
     Examples:
       >>> print(inverse_moments_taylor(20, 0.1).first.round(3))  # exact: 0.507
@@ -85,7 +86,7 @@ def inverse_moments_taylor(num_users: Numbers, participation: Numbers) -> Invers
 
 
 def window(num_users: Numbers, participation: Numbers, delta_prime: Numbers) -> tuple[Result, Result]:
-    """m and beta K; ValueError unless m > beta K, in terms of delta'."""
+    """m and beta K; ValueError unless m > beta K, which the error states as a range of delta'."""
     k, m = _validate.integer(num_users=num_users), users(num_users, participation).sum()
     least = 2 * np.exp(-2 * m**2 / k)
     if least >= 1:
@@ -98,7 +99,7 @@ def window(num_users: Numbers, participation: Numbers, delta_prime: Numbers) -> 
 
 
 def deviation(num_users: Numbers, delta_prime: Numbers) -> Result:
-    """beta K, which R strays from m by at most but for probability delta' (Hoeffding)."""
+    """beta K: |R - m| is at most beta K with probability at least 1 - delta' (Hoeffding)."""
     failure = _validate.real("(0, 1)", delta_prime=delta_prime)
     return np.sqrt(0.5 * _validate.integer(num_users=num_users) * np.log(2 / failure))
 

@@ -1,12 +1,12 @@
 """Receiver noise as the privacy mechanism, at levels that vary by round (Liu and Simeone 2021, "Privacy for free").
 
-Users send aligned gradients without noise of their own at level c_t, and q_t = c_t^2. Their paper protects a sample;
-here a user is replaced, whose clipped update moves what arrives by up to 2 c_t L. For a mu-smooth, lambda-PL loss and
-steps of 1 / mu, rho = 1 - lambda / mu, the gap to the optimum after T rounds is at most
+Users send aligned gradients at level c_t and add no noise; q_t = c_t^2. Their paper protects a sample. Here a user is
+replaced, whose clipped update moves the received signal by up to 2 c_t L. For a mu-smooth, lambda-PL loss, steps of
+1 / mu and rho = 1 - lambda / mu, the gap to the optimum after T rounds is at most
 
-  `rho^T (F(w_0) - F*) + d N0 / (2 mu K^2) sum_t rho^(T-t) / q_t`,
+  `rho^T (F(w_0) - F*) + d N0 / (2 mu K^2) sum_t rho^(T-t) / q_t`
 
-clipping not counted. Levels minimise the last sum under `sum_t q_t <= B` and `q_t <= Q_t`.
+if clipping never acts. Levels minimise the last sum under `sum_t q_t <= B` and `q_t <= Q_t`.
 """
 
 from typing import Any, NamedTuple
@@ -26,12 +26,12 @@ class Allocation(NamedTuple):
     """Squared levels by round, and the multipliers that certify them."""
 
     squared_levels: np.ndarray  # q_t, [T]
-    privacy_price: float  # nu >= 0; 0: the privacy budget is not used up
-    energy_price: Any = 0.0  # kappa >= 0; 0: nor is the energy; [K], of each user, where each has its own limit
+    privacy_price: float  # nu >= 0; 0: privacy budget is left
+    energy_price: Any = 0.0  # kappa >= 0; 0: energy is left; [K] if each user has its own limit
 
 
 def squared_sensitivity_budget(epsilon: float, delta: float) -> float:
-    """How much may the squared sensitivities of all rounds add up to? s_max^2 with delta_G(eps; s_max) = delta.
+    """Which sum of squared sensitivities over all rounds is allowed? s_max^2 with delta_G(eps; s_max) = delta.
 
     Args:
       epsilon: >= 0.
@@ -51,7 +51,7 @@ def squared_sensitivity_budget(epsilon: float, delta: float) -> float:
 
 
 def printed_sensitivity_budget(epsilon: float, delta: float) -> float:
-    """What the paper allows instead, which is less: 2 R_dp = 2 (sqrt(eps + v^2) - v)^2, sqrt(pi) v e^(v^2) = 1 / delta.
+    """The paper's smaller budget: 2 R_dp = 2 (sqrt(eps + v^2) - v)^2, with sqrt(pi) v e^(v^2) = 1 / delta.
 
     Examples:
       >>> print(round(printed_sensitivity_budget(10.0, 1e-5), 6))
@@ -64,13 +64,13 @@ def printed_sensitivity_budget(epsilon: float, delta: float) -> float:
 
 
 def level_budget(epsilon: float, delta: float, *, clip: float, receiver_noise: float) -> float:
-    """B, what squared levels may add up to: s_max^2 N0 / (4 L^2), for users that send in every round.
+    """B, the largest allowed sum of squared levels: s_max^2 N0 / (4 L^2), for users that send in every round.
 
     Args:
-      epsilon: as of `squared_sensitivity_budget`.
-      delta: likewise.
+      epsilon: as in `squared_sensitivity_budget`.
+      delta: as in `squared_sensitivity_budget`.
       clip: L > 0.
-      receiver_noise: N0 > 0, that the server cannot be without.
+      receiver_noise: N0 > 0, noise that the server cannot avoid.
 
     Examples:
       >>> print(round(level_budget(10.0, 1e-5, clip=1.0, receiver_noise=1.0), 6))
@@ -81,7 +81,7 @@ def level_budget(epsilon: float, delta: float, *, clip: float, receiver_noise: f
 
 
 def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
-    """What noise of a round counts at the end: rho^(T-t), `[T]`; at least 2.2e-308, float64's least normal number.
+    """The weight of each round's noise at the end: rho^(T-t), `[T]`; at least 2.2e-308, float64's least normal number.
 
     Args:
       rounds: T >= 1.
@@ -96,12 +96,12 @@ def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
 
 
 def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
-    """The sum to be minimised, `sum_t w_t / q_t`; infinite where a level is 0.
+    """The sum to be minimised, `sum_t w_t / q_t`; infinite if a level is 0.
 
     Args:
       weights: w_t > 0, `[T]`.
-      squared_levels: q_t >= 0, `[T]` or a number; or `[T, K]`, of users that send one after another
-        (`allocate_orthogonal`), whose terms `w_t / q_tk` all count.
+      squared_levels: q_t >= 0, `[T]` or a number; or `[T, K]` for users that send one after another
+        (`allocate_orthogonal`): then the sum is over all `w_t / q_tk`.
 
     Raises:
       ValueError: an argument outside its range, or of another shape.
@@ -120,14 +120,15 @@ def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:
 
 
 def allocate(weights: np.ndarray, budget: float, caps: Numbers = np.inf) -> Allocation:
-    """The squared levels of the least noise: `q_t = min(Q_t, sqrt(w_t / nu))`, nu by bisection from `sum_t q_t = B`.
+    """The squared levels with the least noise: `q_t = min(Q_t, sqrt(w_t / nu))`, nu by bisection from `sum_t q_t = B`.
 
-    They do not exceed B. If the caps add up to less they are the levels: full power, privacy for free.
+    Their sum does not exceed B. If the caps add up to at most B, the levels are the caps: users send at full power, and
+    privacy is free.
 
     Args:
-      weights: w_t > 0, `[T]`, of `contraction_weights`.
-      budget: B > 0, of `level_budget`.
-      caps: Q_t > 0, `[T]` or a number: what power allows the weakest user, min_k h_k^2 P_k / L^2.
+      weights: w_t > 0, `[T]`, from `contraction_weights`.
+      budget: B > 0, from `level_budget`.
+      caps: Q_t > 0, `[T]` or a number: the largest q_t that the weakest user's power allows, min_k h_k^2 P_k / L^2.
 
     Examples:
       >>> print(allocate(np.array([0.25, 1.0]), 3.0).squared_levels)
@@ -157,7 +158,7 @@ def checked_rounds(weights: np.ndarray, caps: Numbers) -> tuple[np.ndarray, np.n
 
 
 def allocate_checked(w: np.ndarray, total: float, most: np.ndarray) -> Allocation:
-    """`allocate`, of arguments that were checked."""
+    """`allocate` for checked arguments."""
     largest = np.sqrt(w.max())
     share = np.sqrt(w) / largest  # levels are in proportion to it: nu itself may be beyond float64
 

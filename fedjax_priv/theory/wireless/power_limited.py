@@ -1,7 +1,7 @@
-"""What can be proved under replacement where power limits some users, so that the server receives a_k <= 1 of them.
+"""What can be proved under replacement if power limits some users, so that they arrive with amplitudes a_k <= 1.
 
-With eq. 26 as it is, the noise depends on ||g_k|| and on who takes part, and neither the paper's bounds nor
-`rigorous_epsilon` hold. They give a guarantee once the scaling is by L, as if ||g_k|| = L, and K_t counts as known.
+With eq. 26 as printed, the noise depends on ||g_k|| and on who takes part, and neither the paper's bounds nor
+`rigorous_epsilon` hold. There is a guarantee if users scale by L, as if ||g_k|| = L, and K_t counts as known.
 """
 
 import numpy as np
@@ -14,14 +14,14 @@ from fedjax_priv.theory.wireless.rounds import Checked, Round, checked, in_round
 
 
 def limited_amplitudes(setting: Round, gain: Numbers, power: Numbers, num_params: Numbers) -> Result:
-    """How much of a user arrives? a_k = min(1, h sqrt(P_k)/sqrt(L^2 + d sigma^2)): eq. 26 with L for ||g_k||.
+    """With which amplitude does a user arrive? a_k = min(1, h sqrt(P_k)/sqrt(L^2 + d sigma^2)): eq. 26, L for ||g_k||.
 
-    At level c_t it is that of a power of P_k / c_t^2.
+    At level c_t, replace P_k by P_k / c_t^2.
 
     Args:
       setting: with one sigma^2 for all users.
       gain: `[...]`, h.
-      power: `[...]`, P_k; the mean energy of a transmission is at most that.
+      power: `[...]`, P_k; the mean energy of a transmission is at most P_k.
       num_params: d.
 
     Examples:
@@ -39,9 +39,9 @@ def limited_epsilon(setting: Round, delta: Numbers, *, amplitudes: Numbers, roun
     """For which eps are all rounds together (eps, delta)-private under replacement? An upper bound.
 
     Args:
-      setting: of every round, or with one participation a round; one sigma^2, before scaling.
-      delta: in (0, 1); composed, not below about 1e-11.
-      amplitudes: `[K]`, a_k in [0, 1], or `[T, K]`, those of each round; not dependent on data.
+      setting: of every round, or with one participation per round; one sigma^2, before scaling.
+      delta: in (0, 1); for several rounds not below about 1e-11.
+      amplitudes: a_k in [0, 1], `[K]` or, by round, `[T, K]`; they must not depend on data.
       rounds: T.
 
     Examples:
@@ -94,7 +94,7 @@ def _limited(one: Checked, a: np.ndarray) -> Mechanism:
 
 
 def _leaders(a: np.ndarray, p: np.ndarray) -> list[int]:
-    """Users that no other one exceeds in both a_k and p_k, with which the loss grows."""
+    """Users that no other user exceeds in both a_k and p_k; the privacy loss grows with both."""
     leaders, most = [], -1.0
     for user in np.lexsort((-p, -a)):  # a falls
         if p[user] > most:

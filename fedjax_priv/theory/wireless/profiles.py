@@ -1,6 +1,6 @@
-"""Privacy profiles, delta of eps, of one round: users aligned, the server learns R but not K_t.
+"""Privacy profiles (delta as a function of eps) of one round: users are aligned, the server learns R but not K_t.
 
-Given R = r the noise has variance s_r^2 = r sigma^2 + N0 whoever takes part; t_r = 2L/s_r.
+Given R = r, the noise has variance s_r^2 = r sigma^2 + N0, no matter who takes part; t_r = 2L/s_r.
 """
 
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from fedjax_priv.theory._mixtures import amplified, mixed_first, mixed_second
 from fedjax_priv.theory.wireless.participation import count_law, others
 from fedjax_priv.theory.wireless.rounds import Checked
 
-_NEVER = 1e-22  # counts that are less likely are counted as lost
+_NEVER = 1e-22  # less likely counts are treated as infinite loss
 
 
 class Counts(NamedTuple):
-    """Counts r that happen, with and without user k, `[n]`, and the probability of the rest."""
+    """Counts r that are not negligible, with and without user k, `[n]`, and the probability of the rest."""
 
     count: np.ndarray  # r
     chance: np.ndarray  # P_r = P[R = r]
@@ -28,7 +28,7 @@ class Counts(NamedTuple):
 
 
 def replacement(one: Checked) -> Mechanism:
-    """delta(eps) = sum_{r>=1} P_r q_r delta_G(log(1 + (e^eps - 1)/q_r); t_r), of the user that takes part most.
+    """delta(eps) = sum_{r>=1} P_r q_r delta_G(log(1 + (e^eps - 1)/q_r); t_r), for the user with the largest p.
 
     q_r grows with p_k, and the sum with q_r.
     """
@@ -36,31 +36,31 @@ def replacement(one: Checked) -> Mechanism:
 
 
 def replacement_at(law: Counts) -> Mechanism:
-    """`replacement` of the user that `law` is about."""
+    """`replacement` for the user of `law`."""
     chance, fraction, shift = (x[law.fraction > 0] for x in (law.chance, law.fraction, law.sensitivity))
     term = lambda eps: chance * fraction * gaussian.delta(amplified(eps, 1 / fraction), shift)
     return _accountant.symmetric(_accountant.averaged(term, chance.size, law.lost))
 
 
 def removal(one: Checked) -> Mechanism:
-    """The two orders, user k there and then not, and the reverse; at each eps of the user for which it is worst."""
+    """Both orders, user k in the first or in the second input; at each eps for the user for whom delta is largest."""
     distinct = np.unique(one.participation, return_index=True)[1]
     return _accountant.worst([_removal(counts(one, int(user))) for user in distinct])
 
 
 def known_set(one: Checked) -> Mechanism:
-    """delta(eps) = sum_r P_r q_r delta_G(eps; t_r): replacement where the server knows K_t."""
+    """delta(eps) = sum_r P_r q_r delta_G(eps; t_r): replacement if the server knows K_t."""
     return known_set_at(counts(one, int(np.argmax(one.participation))))
 
 
 def known_set_at(law: Counts) -> Mechanism:
-    """`known_set` of the user that `law` is about."""
+    """`known_set` for the user of `law`."""
     term = lambda eps: law.chance * law.fraction * gaussian.delta(eps, law.sensitivity)
     return _accountant.symmetric(_accountant.averaged(term, law.chance.size, law.lost))
 
 
 def counts(one: Checked, user: int) -> Counts:
-    """What a user does to the law of R."""
+    """The law of R with and without a user."""
     p, r = one.participation, np.arange(one.num_users + 1)
     chance, without = count_law(p.size, p), others(p, user)
     happens = np.maximum(chance, without) > _NEVER
@@ -73,7 +73,7 @@ def counts(one: Checked, user: int) -> Counts:
 
 
 def _removal(law: Counts) -> Mechanism:
-    """Of y | r ~ (1-q_r) N(0, s_r^2) + q_r N(2L, s_r^2) for r ~ P against N(0, s_r^2) for r ~ P', and the reverse."""
+    """Both orders of y | r ~ (1-q_r) N(0, s_r^2) + q_r N(2L, s_r^2), r ~ P, and y | r ~ N(0, s_r^2), r ~ P'."""
     _, chance, without, fraction, shift, lost = law
     with np.errstate(divide="ignore"):
         log_ratio = np.log(without) - np.log(chance)

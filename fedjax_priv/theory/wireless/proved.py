@@ -1,8 +1,8 @@
-"""What can be proved about wireless FedSGD over all rounds, for users that are aligned (h alpha = 1).
+"""What can be proved about wireless FedSGD over all rounds, for aligned users (h alpha = 1).
 
-The server sees the received signal, all p_k and gains, and the number R of participants; not who they are. The proof
-needs one sigma^2 for all users, participation and transmission that do not depend on data, and fresh coins that the
-server does not see. Adjacent inputs differ in one user: its data are replaced, or it is there in one of them only.
+The server sees the received signal, all p_k and gains, and the number R of participants, but not who they are. The
+proof needs one sigma^2 for all users, participation and transmission that do not depend on data, and fresh coins that
+the server does not see. Adjacent inputs differ in one user: its data are replaced, or it is in only one of them.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ Adjacency = Literal["replacement", "removal"]
 def rigorous_epsilon(
     setting: Round, delta: Numbers, *, rounds: Numbers = 1, adjacency: Adjacency = "replacement"
 ) -> Result:
-    """For which eps are all rounds together (eps, delta)-private, whatever came before decides about a round?
+    """For which eps are all rounds together (eps, delta)-private, even if a round depends on earlier releases?
 
-    Exact for one round; composed, an upper bound. Infinite for removal if delta is below the probability that all K
-    users take part, which only happens if all are there: near p = 1 removal has no guarantee, replacement has. Takes
-    well under a second, but for removal that again for every distinct p_k, and for every distinct round.
+    Exact for one round, and an upper bound for several. For removal it is infinite if delta is below the probability
+    that all K users take part, since R = K shows that nobody was removed: near p = 1 removal has no guarantee, but
+    replacement has one. It takes well under a second per distinct round; for removal, per distinct round and p_k.
 
     Args:
-      setting: of every round, or with one value a round.
-      delta: in (0, 1); composed, not below about 1e-11.
+      setting: of every round, or with one value per round.
+      delta: in (0, 1); for several rounds not below about 1e-11.
       rounds: T.
-      adjacency: "replacement" or "removal", the larger of the two orders.
+      adjacency: "replacement", or "removal": the larger of both orders.
 
     Examples:
       >>> setting = Round(num_users=100, participation=0.2, clip=1.0, noise_variance=1.0)
@@ -56,7 +56,7 @@ def rigorous_delta(
 
 
 def known_set_epsilon(setting: Round, delta: Numbers, *, rounds: Numbers = 1) -> Result:
-    """`rigorous_epsilon` under replacement where the server knows who takes part: sampling no longer amplifies eps.
+    """`rigorous_epsilon` under replacement if the server knows who takes part: sampling does not amplify eps.
 
     Examples:
       >>> setting = Round(num_users=100, participation=0.2, clip=1.0, noise_variance=1.0)
@@ -82,9 +82,9 @@ def known_set_delta(setting: Round, epsilon: Numbers, *, rounds: Numbers = 1) ->
 
 
 def epsilon_by_round(setting: Round, delta: float, *, rounds: Numbers, known_set: bool = False) -> np.ndarray:
-    """`rigorous_epsilon` under replacement after each of the rounds in their order, `[T]`; or `known_set_epsilon`.
+    """`rigorous_epsilon` under replacement after each round, `[T]`; with `known_set`, `known_set_epsilon`.
 
-    Of more than 128 rounds some are left out: they have eps of the next one that is not.
+    With more than 128 rounds, eps is computed after some of them; the others have the eps of the next computed one.
 
     Examples:
       >>> setting = Round(num_users=100, participation=0.2, clip=1.0, noise_variance=1.0)

@@ -1,7 +1,7 @@
-"""What can be proved where everybody knows who sends: one Gaussian mechanism for each user.
+"""What can be proved if everybody knows who sends: one Gaussian mechanism per user.
 
-The channel decides who sends, a schedule does, or all do. Then the noise of a round is known, and the rounds in which a
-user sends compose exactly: as one round whose sensitivity is the root of the sum of their squares, adaptively too.
+The channel or a schedule decides who sends, or all users send. Then the noise of a round is known, and the rounds in
+which a user sends compose exactly, also adaptively: the squares of their sensitivities add up.
 """
 
 import numpy as np
@@ -23,18 +23,18 @@ def public_set_sensitivity(
     noise_amplitudes: Numbers = 1.0,
     neighbours: Neighbours = "replacement",
 ) -> np.ndarray:
-    """How far does a user move what arrives, over the noise? `[T, K]`, s_t; 0 in rounds in which it does not send.
+    """How far does a user move the received signal, relative to the noise? s_t, `[T, K]`; 0 if it does not send.
 
-    `s_t^2 = (2 a_k L)^2 / (sum_j b_j^2 sigma_j^2 + N0 / c_t^2)` over the senders j, attained by +L u against -L u; L in
-    place of 2L where the user stays and sends its noise alone ("zero-out").
+    `s_t^2 = (2 a_k L)^2 / (sum_j b_j^2 sigma_j^2 + N0 / c_t^2)` over the senders j, attained by +L u and -L u. L
+    replaces 2L for "zero-out": the user sends only its noise.
 
     Args:
       setting: of every round; `participation` is not used. sigma^2 may be `[K]`.
-      sends: `[T, K]`, bool, who sends; public, so not dependent on data.
+      sends: `[T, K]`, bool, who sends; it is public, so it must not depend on data.
       level: c_t > 0, the amplitude at which users are received, a number or `[T]`.
-      amplitudes: a_k in [0, 1], what is received of a gradient over c_t: a number, or broadcast to `[T, K]`. Without
-        noise of the users, a bound of it will do.
-      noise_amplitudes: b_k, the same of a user's noise.
+      amplitudes: a_k in [0, 1], the amplitude of a received gradient divided by c_t: a number, or broadcast to
+        `[T, K]`. If users add no noise, upper bounds suffice.
+      noise_amplitudes: b_k, the same for a user's noise.
       neighbours: "replacement" or "zero-out".
 
     Examples:
@@ -53,11 +53,11 @@ def public_set_sensitivity(
 
 
 def public_set_epsilon(delta: Numbers, sensitivity: np.ndarray) -> np.ndarray:
-    """For which eps are all rounds together (eps, delta)-private? Exact, `[K]`, of each user.
+    """For which eps are all rounds together (eps, delta)-private? Exact, `[K]`, one per user.
 
     Args:
       delta: in [0, 1].
-      sensitivity: `[T, K]`, of `public_set_sensitivity`.
+      sensitivity: `[T, K]`, from `public_set_sensitivity`.
 
     Examples:
       >>> print(public_set_epsilon(1e-5, np.array([[0.3, 0.4], [0.4, 0.0]])).round(3))
@@ -77,10 +77,9 @@ def public_set_epsilon_by_round(delta: float, sensitivity: np.ndarray) -> np.nda
 
 
 def received_at_most(setting: Round, *, gain: Numbers, power: Numbers) -> Result:
-    """What arrives of a user without noise, over L? At most `min(1, h sqrt(P_k) / L)`, whatever its gradient.
+    """How large is a received gradient, divided by L, if users add no noise? At most `min(1, h sqrt(P_k) / L)`.
 
-    Where users add no noise, nothing else that arrives depends on data, under any power control. At level c_t it is
-    that of a power of P_k / c_t^2.
+    This holds for any gradient and any power control. At level c_t, replace P_k by P_k / c_t^2.
 
     Args:
       setting: with sigma^2 = 0.

@@ -12,14 +12,14 @@ from fedjax_priv.theory.wireless.participation import users
 class Round(NamedTuple):
     """One round, in the paper's symbols; a function that takes one raises ValueError for a field outside its range.
 
-    Where all T rounds of a run are asked for, `participation` may also be `[T, 1]` or `[T, K]`, and `noise_variance`
-    and `receiver_noise` `[T]`: the values of each round. Users received at level c_t have N0 / c_t^2 for N0.
+    In functions about T rounds, `participation` may also be `[T, 1]` or `[T, K]`, and `noise_variance` and
+    `receiver_noise` `[T]`: the values of each round. If users are received at level c_t, give N0 / c_t^2 as N0.
     """
 
     num_users: Numbers  # K >= 1
-    participation: Numbers  # p in [0, 1]: the probability of taking part, of every user or `[K]`, of each
-    clip: Numbers  # L > 0: the norm that gradients are clipped to
-    noise_variance: Numbers  # sigma^2 >= 0: a user's privacy noise on a parameter, of every user or `[K]`, of each
+    participation: Numbers  # p in [0, 1]: the probability of taking part, one for all users or `[K]`
+    clip: Numbers  # L > 0: the norm to which gradients are clipped
+    noise_variance: Numbers  # sigma^2 >= 0: a user's privacy noise on a parameter, one for all users or `[K]`
     receiver_noise: Numbers = 0.0  # N0 >= 0: variance of the receiver's noise on a parameter
 
 
@@ -34,7 +34,7 @@ class Checked(NamedTuple):
 
 
 def checked(setting: Round) -> Checked:
-    """The fields of one round; ValueError names one outside its range."""
+    """The checked fields of one round; ValueError names a field outside its range."""
     size = _validate.whole(num_users=setting.num_users)
     clip, variance, receiver_noise = noises(setting)
     if variance.shape not in ((), (size,)):
@@ -45,13 +45,13 @@ def checked(setting: Round) -> Checked:
 
 
 def distinct(setting: Round, rounds: Numbers) -> list[tuple[Checked, int]]:
-    """The distinct rounds of a run of T, checked, and how often each happens; one noise variance for all users."""
+    """The distinct rounds of a run of T rounds, checked, and how often each occurs; all users have one sigma^2."""
     kinds, which = in_order(setting, rounds)
     return list(zip(kinds, np.bincount(which).tolist(), strict=True))
 
 
 def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray]:
-    """The distinct rounds of a run of T, checked, and which of them each round is, `[T]`."""
+    """The distinct rounds of a run of T rounds, checked, and the number `[T]` of each round among them."""
     size, total = _validate.whole(num_users=setting.num_users), _validate.whole(rounds=rounds)
     p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
     for name, value in (("noise_variance", variance), ("receiver_noise", receiver_noise)):
@@ -65,7 +65,7 @@ def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray
 
 
 def in_rounds(setting: Round, total: int) -> np.ndarray:
-    """P, a number, `[K]`, `[T, 1]` or `[T, K]`; ValueError for other shapes."""
+    """p: a number, `[K]`, `[T, 1]` or `[T, K]`; ValueError for other shapes."""
     size = _validate.whole(num_users=setting.num_users)
     p = _validate.real("[0, 1]", participation=setting.participation)
     if p.shape not in ((), (size,), (total, 1), (total, size)):
@@ -75,7 +75,7 @@ def in_rounds(setting: Round, total: int) -> np.ndarray:
 
 
 def noises(setting: Round) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """L, sigma^2 and N0, of one round or of many; ValueError for one outside its range."""
+    """L, sigma^2 and N0, of one or many rounds; ValueError for a value outside its range."""
     return (
         _validate.real("(0, inf)", clip=setting.clip),
         _validate.real("[0, inf)", noise_variance=setting.noise_variance),

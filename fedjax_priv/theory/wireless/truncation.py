@@ -11,13 +11,13 @@ from scipy import special
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
 
-_REACH = 12  # spreads from its peak beyond which no gain lies
+_REACH = 12  # gains further from the peak, in units of the spread, have negligible probability
 
 
 class Truncation(NamedTuple):
-    """What a threshold on the squared gain comes to."""
+    """Energy and participation with a threshold on the squared gain."""
 
-    energy: Result  # E[1 / h^2; h^2 >= g], the mean energy of a user over c^2 (L^2 + d sigma^2)
+    energy: Result  # E[1 / h^2; h^2 >= g], the mean energy of a user divided by c^2 (L^2 + d sigma^2)
     sends: Result  # a = P[h^2 >= g]
 
 
@@ -26,7 +26,7 @@ def truncated_inversion(threshold: Numbers, factor: float = 0.0) -> Truncation:
 
     Args:
       threshold: g >= 0; at 0 the energy of Rayleigh fading is infinite.
-      factor: G >= 0, of Rician fading; by quadrature where it is above 0.
+      factor: G >= 0 of Rician fading; if above 0, the results are computed by quadrature.
 
     Examples:
       >>> energy, sends = truncated_inversion(0.2)
@@ -60,9 +60,9 @@ def truncation_level(power: Numbers, threshold: Numbers, factor: float = 0.0, *,
 
     Args:
       power: P_k > 0, mean energy of a round, over fading.
-      threshold: g, as of `truncated_inversion`.
-      factor: G, likewise.
-      energy_received: L^2 + d sigma^2, of a user at level 1.
+      threshold: g, as in `truncated_inversion`.
+      factor: G, as in `truncated_inversion`.
+      energy_received: L^2 + d sigma^2, the received energy of a user at level 1.
 
     Examples:
       >>> print(truncation_level(10.0, 0.2, energy_received=1.0).round(4))
@@ -76,7 +76,7 @@ def truncation_level(power: Numbers, threshold: Numbers, factor: float = 0.0, *,
 def truncation_noise(threshold: Numbers, factor: float = 0.0) -> Result:
     """The receiver's noise in `y / (c K a)`, in units of `N0 (L^2 + d sigma^2) / (P_k K^2)`: E[1 / h^2; .] / a^2.
 
-    Infinite where float64 does not hold how often a user sends.
+    Infinite if the probability a that a user sends underflows. Arguments are those of `truncated_inversion`.
 
     Examples:
       >>> print(truncation_noise(np.array([0.2, 0.61, 1.5])).round(3))
@@ -88,9 +88,10 @@ def truncation_noise(threshold: Numbers, factor: float = 0.0) -> Result:
 
 
 def best_truncation(factor: float = 0.0) -> float:
-    """The threshold g of the least `truncation_noise`: the root of `2 g E[1 / h^2; h^2 >= g] = a`.
+    """The threshold g with the least `truncation_noise`: the root of `2 g E[1 / h^2; h^2 >= g] = a`.
 
-    It drops many users, which biases the mean where their data differ: e^-g = 0.54 of them send under Rayleigh fading.
+    It silences many users: under Rayleigh fading, only e^-g = 0.54 of them send. If their data differ, this biases the
+    mean. `factor` is as in `truncated_inversion`.
 
     Examples:
       >>> print(round(best_truncation(), 6), truncated_inversion(best_truncation()).sends.round(6))
