@@ -309,6 +309,13 @@ def test_a_fresh_batch_holds_a_sample_by_chance_or_all_of_them():
     np.testing.assert_allclose(found.epsilon[:4], chance, rtol=1e-4)
 
 
+@pytest.mark.parametrize("system", [systems.cdp_fl, systems.dp_sgd])
+def test_one_client_whose_batch_is_no_whole_pass_leaves_no_gaussian_mechanism(system):
+    of = lambda size: by_view(noisy(num_steps=1, batch_size=size), count=UNEVEN, system=system)
+    for view in ("server", "everybody"):
+        assert of(4)[view].gaussian and not of(3)[view].gaussian
+
+
 def test_a_client_without_samples_adds_no_noise():
     empty = np.where(np.arange(N) == 7, 0, M)
     for entry in by_view(noisy(), count=empty).values():
