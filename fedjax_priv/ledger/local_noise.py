@@ -82,9 +82,8 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
         return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
     claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
-    whole = bool(np.less_equal(training.num_samples, training.batch_size).all())
     once = bool(np.equal(training.local_steps, 1).all()) and not lonely
-    gaussian = lambda name: whole and (name == "everybody" or once)
+    gaussian = lambda name: _whole(training) and (name == "everybody" or once)
     note = "" if lonely else ROUNDING
     return [
         Entry(who, ADJACENT, said, proved(name, number), note, name, gaussian(name))
@@ -104,8 +103,7 @@ def every_step(question: Question) -> list[Entry]:
         return [Entry(who, ADJACENT, claim, none(known), note, view)]
     training, _ = known
     proved = _proved(training, question.delta, view, 0, 0, None, fresh_batches=False)
-    whole = bool(np.less_equal(training.num_samples, training.batch_size).all())
-    return [Entry(who, ADJACENT, claim, proved, note, view, whole)]
+    return [Entry(who, ADJACENT, claim, proved, note, view, _whole(training))]
 
 
 def trainings(question: Question) -> tuple[cdp_fl.Training, LocalSteps] | str:
@@ -164,6 +162,11 @@ def steps_of(steps: LocalSteps, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndar
     if steps.num_epochs is None:
         return np.full_like(samples, steps.num_steps)
     return steps.num_epochs * -(-samples // size)
+
+
+def _whole(training: cdp_fl.Training) -> bool:
+    """Whether every batch holds all samples of its client."""
+    return bool(np.less_equal(training.num_samples, training.batch_size).all())
 
 
 def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: LocalSteps) -> Figure:

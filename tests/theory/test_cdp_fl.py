@@ -144,6 +144,9 @@ def test_amplification_at_the_noise_of_figure_5():
     assert found[0] == 0 and found[1] == pytest.approx(0.801, abs=5e-4)
 
 
+POINTS = np.linspace(-12, 12, 400_001)
+
+
 def composed_delta(here, there, rounds, epsilon, width=2e-4):
     """Of `rounds` sums with densities on `POINTS`, from the law of the privacy loss rounded down, by FFT."""
     loss = np.floor(np.log(here / there) / width).astype(int)
@@ -154,12 +157,9 @@ def composed_delta(here, there, rounds, epsilon, width=2e-4):
     return total @ np.maximum(-np.expm1(np.minimum(epsilon - losses, 0)), 0)
 
 
-POINTS = np.linspace(-12, 12, 400_001)
-
-
-def sums(q, used, rest=0.0):
-    """Density of a sum with noise of deviation 1, of mean `used` if the sample is in the batch, else `rest`."""
-    return q * stats.norm.pdf(POINTS, used) + (1 - q) * stats.norm.pdf(POINTS, rest)
+def sums(q, used):
+    """Density of a sum with noise of deviation 1, of mean `used` if the sample is in the batch, else 0."""
+    return q * stats.norm.pdf(POINTS, used) + (1 - q) * stats.norm.pdf(POINTS)
 
 
 @pytest.mark.parametrize(("rounds", "least"), [(1, 0.999), (13, 0.955)])

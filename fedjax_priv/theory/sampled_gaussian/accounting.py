@@ -20,7 +20,9 @@ _SPLITS = 49  # how many ways to split delta between two orders are tried
 
 
 def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
-    """For which eps are all rounds together (eps, delta)-private? An upper bound to 3 or 4 digits; exact for one round.
+    """For which eps are all rounds together (eps, delta)-private? Exact for one round, else an upper bound.
+
+    The bound is right to 3 or 4 digits. An eps below about 0.01 has fewer: it may be 3e-5 too large.
 
     Args:
       delta: in (0, 1); for several rounds not below about 1e-11.
