@@ -1,12 +1,13 @@
 """What is measured of the cells of the atlas, and what is said of them; nothing is trained here."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
 from experiments.atlas import atlas
 from experiments.atlas.audits import Auditor
-from experiments.atlas.measures import _accuracies, cells, dataset, groups_of, uncovered
+from experiments.atlas.measures import NOT_RUN, POSSIBLE, _accuracies, cells, dataset, groups_of, uncovered
 from experiments.atlas.picture import pareto
 from experiments.atlas.stacks import TRANSPORTS, Cell, rules
 from experiments.atlas.table import table
@@ -111,6 +112,15 @@ def test_claims_can_fail():
     assert (
         f"up to 50% ({cell.rule} in {cell.transport} at dropout {cell.dropout:g})" in atlas.caveats(Config(), data)[-3]
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "skipped", "verdict"),
+    [(POSSIBLE, 0.9, True), (POSSIBLE, 1.0, False), (NOT_RUN, 0.9, None), (NOT_RUN, 1.0, False)],
+)
+def test_a_grid_of_which_nothing_is_left_is_complete_if_all_take_a_step(code, skipped, verdict):
+    rows, run = pd.DataFrame({"code": [POSSIBLE, "refused", code]}), pd.DataFrame({"skipped": [0.0, skipped]})
+    assert atlas._complete(rows, run).verdict is verdict
 
 
 def test_claims_about_audits_can_fail():
