@@ -11,6 +11,7 @@ class SecureSum(NamedTuple):
 
     threshold: int = 1  # the server opens no sum of fewer uploads
     opened_by: int | None = None  # colluders who may show the server single uploads, or parts of them; None: not said
+    condition: str = ""  # under which fewer colluders learn sums only, in words
     opens_at: int | None = None  # uploads that must have sent a coordinate to open its sum; None: sums are opened whole
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors

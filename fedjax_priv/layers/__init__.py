@@ -13,8 +13,8 @@
 - `located_field`, `thresholded_mask`, `opened_coordinates`: sums that a committee opens only where enough clients sent
   a coordinate, and what is made of the rest.
 - `sketching`: a random projection from a public seed.
-- `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `coded_mask`, `one_shot_mask`: innermost layers, without and
-  with secure aggregation.
+- `in_the_clear`, `mask`, `sparse_mask`, `enrolled_mask`, `committee_mask`, `coded_mask`, `one_shot_mask`: innermost
+  layers, without and with secure aggregation.
 - `input_validation`: uploads beyond a norm are left out, as zero-knowledge proofs allow; `proof_sizes` of them.
   `random_projections`: RiseFL's test of a norm; `noisy_norm`: how long vectors get when noise is added.
 - `range_check`: sums that no honest clients can have are left out.
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fedjax_priv.layers.channel_symbols import complex_symbols
     from fedjax_priv.layers.clipping import clip
     from fedjax_priv.layers.coded_mask import coded_masks
+    from fedjax_priv.layers.committee_mask import committee_masks
     from fedjax_priv.layers.common_subset import common_coordinates
     from fedjax_priv.layers.consensus_sparsification import conspar
     from fedjax_priv.layers.enrolled_mask import enrolled_masks
@@ -73,13 +74,13 @@ else:
     __getattr__, __dir__ = lazy_names(__name__)
 
 __all__ = [
-    "Levels", "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "common_coordinates",
-    "complex_symbols", "conspar", "discounted_mean", "discrete_gaussian_noise", "enrolled_masks", "field_sum",
-    "fixed_point_sum", "float_sum", "gaussian_noise", "integer_skellam_noise", "invert_gains", "jl", "largest_element",
-    "mean_by_factors", "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened", "over_the_air_mean",
-    "paired_coordinates", "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs", "plain_sparse",
-    "plain_sparse_field", "planned_levels", "public_weighted_mean", "qsgd", "quantize", "rand_k", "rotate",
-    "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless", "thresholded_masks",
-    "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest", "weighted_mean", "within_budget",
-    "wrap",
+    "Levels", "align", "average", "blind_mean", "check_range", "clip", "coded", "coded_masks", "committee_masks",
+    "common_coordinates", "complex_symbols", "conspar", "discounted_mean", "discrete_gaussian_noise", "enrolled_masks",
+    "field_sum", "fixed_point_sum", "float_sum", "gaussian_noise", "integer_skellam_noise", "invert_gains", "jl",
+    "largest_element", "mean_by_factors", "on_sparse_values", "one_shot_masks", "opened_top_k", "over_opened",
+    "over_the_air_mean", "paired_coordinates", "pairwise_masks", "plain", "plain_field", "plain_ring", "plain_signs",
+    "plain_sparse", "plain_sparse_field", "planned_levels", "public_weighted_mean", "qsgd", "quantize", "rand_k",
+    "rotate", "round_within", "scale", "sign", "skellam_noise", "sparse_masks", "stack", "stateless",
+    "thresholded_masks", "tones", "top_k", "uniform_levels", "validate_norm", "waveform", "weakest", "weighted_mean",
+    "within_budget", "wrap",
 ]  # fmt: skip

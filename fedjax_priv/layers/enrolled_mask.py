@@ -9,7 +9,6 @@ send the server the round keys they share with it: never a seed, which would ope
 import functools
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
@@ -17,22 +16,15 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Link, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto.agreement import AgreementName, KeyAgreement, agreement_of
 from fedjax_priv.crypto.modulus import FIELD, Modulus, ring
-from fedjax_priv.crypto.prg import GeneratorName, Prg, expand, generator
+from fedjax_priv.crypto.prg import GeneratorName, Prg, generator
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
-from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.group_sums import element_bits, exact_sum, message_bits
+from fedjax_priv.layers.secure_sum.enrolment import Enrolment, enrol, round_keys
 from fedjax_priv.layers.secure_sum.expansion import Expansion, whole
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
 
 LATE = "an upload that arrives after its round keys were opened can be read: no private mask covers it"
-
-
-class Enrolment(NamedTuple):
-    """What a client keeps from its enrolment on; everybody knows the public half."""
-
-    secret: UInt32[Array, "n s"]
-    public: UInt32[Array, "n s"]
 
 
 class Member(NamedTuple):
@@ -130,17 +122,12 @@ def enrolled_masks(
             value = modulus.add(value, _correction(agreed, combine, header, roster, value.shape[1], placement))
         return Received(value, jnp.where(header.complete, received.count, 0))
 
-    enrol, open_round, disclose = (functools.partial(half, agreed) for half in (_enrol, _open_round, _disclose))
+    started = functools.partial(enrol, agreement, prg)
+    open_round, disclose = (functools.partial(half, agreed) for half in (_open_round, _disclose))
     return Layer(
-        enrol, open_round, encode, disclose, decode, combine, caveats=(ELIDED, LATE) if elide else (LATE,),
+        started, open_round, encode, disclose, decode, combine, caveats=(ELIDED, LATE) if elide else (LATE,),
         needs_placement=True, sums=SecureSum(threshold, opened_by=group_size),
     )  # fmt: skip
-
-
-def _enrol(agreed: Agreed, key: Key, n: int) -> Enrolment:
-    own = lambda key: agreed.agreement.secret(*jax.random.bits(key, (2, agreed.prg.seed_words), jnp.uint32))
-    secret = per_client(own, named(key, "enrolment"), jnp.arange(n))
-    return Enrolment(secret, agreed.agreement.public_key(secret))
 
 
 def _open_round(
@@ -163,9 +150,7 @@ def _open_round(
 def _round_keys(agreed: Agreed, private: Member, roster: Members) -> UInt32[Array, "b n s"]:
     """The round keys of each member with every other."""
     everyone = jnp.broadcast_to(jnp.arange(len(roster.public)), (len(private.secret), len(roster.public)))
-    agreed_on = agreed.agreement.shared_seeds(private.secret, roster.directory, everyone, 0)
-    seeds = jnp.moveaxis(jax.lax.optimization_barrier(agreed_on), 2, 0)
-    return jnp.moveaxis(expand(seeds, "round key", roster.round[0], len(seeds), agreed.prg), 0, 2)
+    return round_keys(agreed.agreement, agreed.prg, private.secret, roster.directory, everyone, roster.round[0])
 
 
 def _masks(

@@ -163,28 +163,13 @@ def terms_of(
     """Checked arguments of `one_shot_masks`."""
     _validate.integer(at_least=2, group_size=group_size)
     _validate.integer(spacing=spacing, length=length)
-    _at_most(matrix.MAX_TERMS, "the terms of an exact product", length=length)
+    committees.at_most(matrix.MAX_TERMS, "the terms of an exact product", length=length)
     if spacing % 2 == 0:
         raise ValueError(f"spacing must be odd, so that no sum is halfway between two multiples, got {spacing}")
-    _at_most(int(field.Q) // 4 // group_size, "q / 4 / group_size", spacing=spacing)
-    committee = min(10, group_size) if committee is None else committee
-    _validate.integer(at_least=2, committee=committee)
-    _at_most(group_size, "group_size", committee=committee)
-    _at_most(matrix.MAX_TERMS, "the terms of an exact product", committee=committee)
-    threshold = committee // 2 + 1 if threshold is None else threshold
-    _validate.integer(at_least=2, threshold=threshold)
-    _at_most(committee, "committee", threshold=threshold)
-    fewest = group_size // 2 + 1 if fewest is None else fewest
-    _validate.integer(at_least=2, fewest=fewest)
-    _at_most(group_size, "group_size", fewest=fewest)
+    committees.at_most(int(field.Q) // 4 // group_size, "q / 4 / group_size", spacing=spacing)
+    committee, threshold, fewest = committees.sizes(group_size, committee, threshold, fewest)
     lattice.check_coins(coins)
     return Terms(group_size, spacing, committee, threshold, fewest, length, coins, generator(prg))
-
-
-def _at_most(most: int, of: str, **values: int) -> None:
-    for name, value in values.items():
-        if value > most:
-            raise ValueError(f"{name} must be at most {of} = {most}, got {value}")
 
 
 def _open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[UInt32[Array, "n s"], Roster, Bits]:

@@ -1,8 +1,9 @@
 """Systems that add no noise: what a secure sum hides is no differential privacy."""
 
+from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
-from fedjax_priv.systems.releases import CONNECTED, Opening, ProposedCoordinates, SparseSum, Sum, ThresholdedSum
+from fedjax_priv.systems.releases import Opening, ProposedCoordinates, SparseSum, Sum, ThresholdedSum
 from fedjax_priv.theory import sparse_secagg
 
 DATA = "any of a client's data"
@@ -53,15 +54,15 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     if (honest := fewest - question.colluding) < 2:
         return f"{READ_ALONE}: at most one of the {fewest} clients in the smallest sum need be honest"
     note = f"sums over {of} of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
-    note += f" {CONNECTED}" if few else ""
+    note += f" {opening.condition}" if opening.condition else ""
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 
 
 def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
     if release.masks is None:
         return release.opening
-    threshold = release.masks.quorum.threshold
-    return Opening(fewest=threshold, colluders=threshold)
+    quorum = release.masks.quorum
+    return Opening(quorum.threshold, quorum.threshold, "" if quorum.complete else CONNECTED)
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fedjax_priv.systems.robust.share import share
     from fedjax_priv.systems.secure_sums.common_secagg import common_secagg
     from fedjax_priv.systems.secure_sums.distributed_dp_fedavg import distributed_dp_fedavg
+    from fedjax_priv.systems.secure_sums.flamingo import flamingo
     from fedjax_priv.systems.secure_sums.lightsecagg import lightsecagg
     from fedjax_priv.systems.secure_sums.one_shot_secagg import one_shot_secagg
     from fedjax_priv.systems.secure_sums.secagg import secagg
@@ -47,7 +48,7 @@ else:
 
 __all__ = [
     "blind_wireless", "cdp_fl", "common_secagg", "compose", "digital_fedavg", "distributed_dp_fedavg", "dp_fedavg",
-    "dp_sgd", "f2ed", "fedavg", "fedbuff", "fednova", "fedrep", "lightsecagg", "majority_vote", "one_shot_secagg",
-    "over_the_air_vote", "rcgd_ef", "robajol", "robust_fedavg", "scaffold", "secagg", "secure_fedbuff", "share",
-    "sparse_fedavg", "sparse_secagg", "thresholded_secagg", "two_tone_vote", "wireless",
+    "dp_sgd", "f2ed", "fedavg", "fedbuff", "fednova", "fedrep", "flamingo", "lightsecagg", "majority_vote",
+    "one_shot_secagg", "over_the_air_vote", "rcgd_ef", "robajol", "robust_fedavg", "scaffold", "secagg",
+    "secure_fedbuff", "share", "sparse_fedavg", "sparse_secagg", "thresholded_secagg", "two_tone_vote", "wireless",
 ]  # fmt: skip

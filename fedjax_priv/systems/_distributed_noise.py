@@ -9,7 +9,8 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Layer
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import skellam_noise
-from fedjax_priv.systems.releases import CONNECTED, DistributedNoise
+from fedjax_priv.layers.secure_sum.circle import CONNECTED
+from fedjax_priv.systems.releases import DistributedNoise
 
 IGNORANT = "Byzantine clients know no other's update"
 ACCEPTED = "each honest client's proof is accepted, as it is but for a probability of 2**-40"

@@ -12,9 +12,6 @@ from fedjax_priv.base import Layer
 from fedjax_priv.layers.rounded_norm import FAILURE
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 
-CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
-"""Under which masks among neighbours hide all but the sum."""
-
 
 class DistributedNoise(NamedTuple):
     """Noise that every client adds to the integers it sends, which are added in F_q or modulo 2**bits."""
@@ -48,11 +45,13 @@ class Opening(NamedTuple):
 
     fewest: int  # uploads in a sum that is opened
     colluders: int  # who may show the server single uploads, or parts of them
+    condition: str = ""  # under which fewer learn sums only, in words
 
     @classmethod
     def of(cls, layer: Layer) -> "Opening | None":
         """As an innermost layer states it; None where it does not."""
-        return None if layer.sums.opened_by is None else cls(layer.sums.threshold, layer.sums.opened_by)
+        sums = layer.sums
+        return None if sums.opened_by is None else cls(sums.threshold, sums.opened_by, sums.condition)
 
 
 class Sum(NamedTuple):

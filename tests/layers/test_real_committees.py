@@ -11,6 +11,7 @@ from fedjax_priv.crypto import lattice
 from fedjax_priv.crypto.prg import chacha20, philox
 from fedjax_priv.layers import (
     coded_masks,
+    committee_masks,
     enrolled_masks,
     one_shot_masks,
     plain_sparse_field,
@@ -45,8 +46,9 @@ LAYERS = {
     "one_shot": functools.partial(one_shot_masks, group_size=N, spacing=SPACING, committee=4, threshold=2, length=4),
     "thresholded": thresholded,
     "enrolled": functools.partial(enrolled_masks, group_size=N),
+    "committee": functools.partial(committee_masks, group_size=N, committee=4, threshold=2),
 }
-HOW = {name: REAL if name in ("thresholded", "enrolled") else {"prg": "chacha20"} for name in LAYERS}
+HOW = {name: REAL if name in ("thresholded", "enrolled", "committee") else {"prg": "chacha20"} for name in LAYERS}
 
 
 @functools.cache
@@ -90,6 +92,10 @@ def test_all_secrets_have_256_bits_and_messages_say_so(name):
         assert wider == {"advertise": 0, "unmask": (N - 1) * key}
         opened = np.asarray(real["header"].keys)[[0, 1, 2, 4], 3]  # of the round, for the lost client
         assert len(np.unique(opened)) == opened.size == (N - 1) * 8
+    elif name == "committee":  # each member that answers opens a share of each survivor's seed
+        answers = int(real["header"].sent.sum())
+        assert wider == {"advertise": 0, "consistency": 0, "unmask": answers * (N - 1) * key}
+        assert (np.asarray(real["sent"].bits) - np.asarray(short["sent"].bits)).tolist() == [4 * key] * N
     else:
         assert not any(wider.values())
 

@@ -11,12 +11,14 @@ import xarray as xr
 
 from fedjax_priv import aggregators
 from fedjax_priv.layers import coded_masks, pairwise_masks
+from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.leakage import colluders_of_round, secagg_protocol, separate
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import (
     common_secagg,
     compose,
     fedrep,
+    flamingo,
     lightsecagg,
     one_shot_secagg,
     secagg,
@@ -24,7 +26,6 @@ from fedjax_priv.systems import (
     sparse_secagg,
     thresholded_secagg,
 )
-from fedjax_priv.systems.releases import CONNECTED
 from helpers import targets, towards_target
 
 N, D, LEVELS, BOUND = 8, 3, 2.0**8, 2**11
@@ -144,6 +145,7 @@ MASKS = {
     "coded": (lambda local: lightsecagg(local, **SECURE, colluders=2, threshold=4, lost=2), 4, 3),
     "given to secagg": (lambda local: secagg(local, num_clients=N, secure_sum=coded_masks(**CODED)), 4, 3),
     "one shot": (lambda local: one_shot_secagg(local, **SECURE, committee=4, threshold=2, fewest=5), 5, 2),
+    "Flamingo": (lambda local: flamingo(local, num_clients=N, committee=4, threshold=2, fewest=5), 5, 2),
     "coded buffers": (
         lambda local: secure_fedbuff(local, num_clients=20, num_params=D, buffer_size=N, colluders=2, lost=2), 6, 3,
     ),

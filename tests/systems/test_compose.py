@@ -139,6 +139,7 @@ NOT_THESE = {
     "majority_vote": "it sends signs, which is no choice of `compress`",
     "over_the_air_vote": "it sends signs, which is no choice of `compress`",
     "two_tone_vote": "it sends signs, which is no choice of `compress`",
+    "flamingo": "its masks are opened by a committee, which is no choice of `secure`",
     "one_shot_secagg": "its masks leave less of the field, which is no choice of `secure`",
 }
 """Published systems that `compose` cannot write, and why."""

@@ -41,7 +41,7 @@ LOCAL = functools.partial(
 MASKED = [
     of("secagg", num_clients=6), of("sparse_secagg", num_clients=6, alpha=0.5), of("cdp_fl", num_clients=6),
     of("lightsecagg", num_clients=6, num_params=5), of("one_shot_secagg", num_clients=6, num_params=5),
-    of("thresholded_secagg", num_clients=6, num_params=5, alpha=0.5),
+    of("flamingo", num_clients=6), of("thresholded_secagg", num_clients=6, num_params=5, alpha=0.5),
     of("compose", num_clients=6, secure="secagg"),
 ]  # fmt: skip
 

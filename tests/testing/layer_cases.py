@@ -18,6 +18,7 @@ from fedjax_priv.layers import (
     clip,
     coded,
     coded_masks,
+    committee_masks,
     common_coordinates,
     complex_symbols,
     conspar,
@@ -183,6 +184,10 @@ LAYERS = {
     ),
     "enrolled_masks": Case(enrolled_masks(group_size=N), total, field=True),
     "enrolled_masks, ring": Case(enrolled_masks(group_size=N, bits=16), total, **in_ring(16)),
+    "committee_masks": Case(
+        committee_masks(group_size=N, neighbours=4, committee=6, threshold=3), total, field=True,
+        wire=lambda upload: 32 * D + 528 * 4 + 192 * 6,  # a key for each neighbour, a share for each member
+    ),
     "coded_masks": Case(coded_masks(num_values=D, group_size=N, colluders=3, lost=3), total, field=True),
     "one_shot_masks": Case(
         stack(
@@ -338,7 +343,8 @@ LAYERS = {
 UNBIASED = {"quantize", "stack", "round_within", "qsgd", "uniform_levels"}
 MASKED = {
     "pairwise_masks", "pairwise_masks, groups", "pairwise_masks, neighbours", "pairwise_masks, ring",
-    "enrolled_masks", "enrolled_masks, ring", "coded_masks", "one_shot_masks", "sparse_masks", "sparse_masks, dense",
+    "enrolled_masks", "enrolled_masks, ring", "committee_masks", "coded_masks", "one_shot_masks", "sparse_masks",
+    "sparse_masks, dense",
     "thresholded_masks", "thresholded_masks, pairwise", "stack", "common_coordinates, masked",
 }  # fmt: skip
 """Uploads are uniform, whatever they mask."""

@@ -54,6 +54,9 @@ SYSTEMS = {
     "one_shot_secagg": lambda local, n, **how: systems.one_shot_secagg(
         local, num_clients=n, num_params=D, length=8, dropout=0.1, leave=0.1, **how
     ),
+    "flamingo": lambda local, n, **how: systems.flamingo(
+        local, num_clients=n, neighbours=4, committee=4, dropout=0.1, leave=0.1, **how
+    ),
     "thresholded_secagg": lambda local, n, **how: systems.thresholded_secagg(
         local, num_clients=n, num_params=D, alpha=0.6, threshold=3, dropout=0.1, leave=0.1, committee=4, quorum=2, **how
     ),

@@ -65,8 +65,8 @@ def test_each_platform_has_its_form_of_a_convolution_with_a_kernel_per_client():
 @pytest.mark.parametrize(
     "name",
     [
-        "scaffold, secure", "one_shot_secagg", "thresholded_secagg, top_k", "sparse_secagg", "sparse_secagg, survivors",
-        "share", "blind_wireless", "robajol", "dp_fedavg, secure",
+        "scaffold, secure", "one_shot_secagg", "flamingo", "thresholded_secagg, top_k", "sparse_secagg",
+        "sparse_secagg, survivors", "share", "blind_wireless", "robajol", "dp_fedavg, secure",
     ],
 )  # fmt: skip
 def test_all_forms_of_a_round_have_the_same_results(name):

@@ -11,6 +11,7 @@
 - `tiles`: as many users side by side as fit.
 - `masked_sum`: the protocol over a group.
 - `private_links`: what stands in for encryption between clients.
+- `enrolment`: keys that clients agree on once, and those of a round that follow from them.
 - `committee`: the clients that open a sum for all: who they are, what they hold, what it costs.
 - `bound_masks`: masks for members of a committee, bound to the coordinates a client sends.
 - `thresholded_opening`: what members open only where enough clients sent a coordinate.

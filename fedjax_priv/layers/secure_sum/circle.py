@@ -12,6 +12,9 @@ from jaxtyping import Array, Bool, Int, Int32
 
 from fedjax_priv.base import Cohort, Key
 
+CONNECTED = "if honest survivors are connected in the graph of neighbours, see theory.secagg_plus"
+"""Under which masks among neighbours hide all but the sum."""
+
 
 class Circle(NamedTuple):
     """Where the selected users of each group stand; those that are not selected stand behind them, outside."""

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Key, Link, Placement
-from fedjax_priv.crypto import field
+from fedjax_priv.crypto import field, matrix
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import per_client
@@ -24,6 +25,34 @@ class Roster(NamedTuple):
     member: Int[Array, " c"]  # rows of those that open the sum
     factor: PyTree = ()  # uint32 [n], what uploads are multiplied by before they are added; (): 1
     place: PyTree = ()  # int32 [n], which share of each mask a client holds, where that is not its row
+
+
+def sizes(group_size: int, committee: int | None, threshold: int | None, fewest: int | None) -> tuple[int, int, int]:
+    """Checked arguments: members, those that open a sum, and uploads below which no member answers.
+
+    If not given, these are 10 or all of the group, more than half of the committee, and more than half of the group.
+
+    Raises:
+      ValueError: a size below 2, or above what it is a part of.
+    """
+    committee = min(10, group_size) if committee is None else committee
+    _validate.integer(at_least=2, committee=committee)
+    at_most(group_size, "group_size", committee=committee)
+    at_most(matrix.MAX_TERMS, "the terms of an exact product", committee=committee)
+    threshold = committee // 2 + 1 if threshold is None else threshold
+    _validate.integer(at_least=2, threshold=threshold)
+    at_most(committee, "committee", threshold=threshold)
+    fewest = group_size // 2 + 1 if fewest is None else fewest
+    _validate.integer(at_least=2, fewest=fewest)
+    at_most(group_size, "group_size", fewest=fewest)
+    return committee, threshold, fewest
+
+
+def at_most(most: int, of: str, **values: int) -> None:
+    """Raises ValueError for a value above `most`, of which the message says what it is."""
+    for name, value in values.items():
+        if value > most:
+            raise ValueError(f"{name} must be at most {of} = {most}, got {value}")
 
 
 def elected(key: Key, selected: Bool[Array, " n"], size: int) -> Int[Array, " c"]:
