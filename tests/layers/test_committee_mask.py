@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv import systems
+from fedjax_priv.crypto import shamir
 from fedjax_priv.crypto.prg import expand
 from fedjax_priv.crypto.shamir import points
 from fedjax_priv.layers import committee_masks, enrolled_masks, plain_field
@@ -57,7 +58,7 @@ def test_sums_are_those_in_the_clear_for_every_set_of_survivors(graph):
     assert 30 < enough.sum() < 64
     assert (np.asarray(masked.value)[enough] == np.asarray(plain.value)[enough]).all()
     assert (masked.count[:, 0] == np.where(enough, alive.sum(1), 0)).all()
-    assert (header.sent == answers & enough[:, None]).all()
+    assert (header.sent == answers & enough[:, None]).all() and not np.asarray(header.keys)[~enough].any()
 
 
 def constant_term(values, at):
@@ -101,6 +102,17 @@ def test_an_upload_is_the_update_a_private_mask_and_one_for_each_neighbour(graph
         masks = own[i] + sum(mask for (one, _), mask in shared.items() if one == i)
         assert ((np.asarray(result["upload"][i]).astype(object) - masks) % Q == X[i]).all()
     assert len(pairs) == N * (6 if graph == "complete" else 4)
+    assert len(np.unique(own[:, 0])) == N and result["public"].who.member.tolist() != circle[:5]
+
+
+def test_polynomials_of_shares_do_not_follow_from_the_secrets():
+    """Else one share gives its secret away."""
+    result = played("complete")
+    secrets = jax.jit(lambda seed: expand(seed.T, "private seed", 0, 2).T)(result["private"].seed)
+    weak = jax.jit(lambda own: shamir.share(own, own, threshold=3, num_shares=5))(secrets)
+    shares = np.swapaxes(np.asarray(result["header"].shares), 0, 1)
+    seeds = [[constant_term(shares[i, 1:4, word], [*map(int, points(5)[1:4])]) for word in range(2)] for i in range(N)]
+    assert np.asarray(secrets).tolist() == seeds and (np.asarray(weak) != shares).mean() > 0.99
 
 
 def test_an_upload_that_arrives_late_stays_hidden():
@@ -113,8 +125,9 @@ def test_an_upload_that_arrives_late_stays_hidden():
 
 
 def test_members_open_no_private_mask_of_the_lost_and_no_key_between_survivors():
-    result = played("neighbours", (1, 4), ())
-    header, alive = result["header"], np.asarray(survivors(N, [1, 4]))
+    lost = np.asarray(played("neighbours")["public"].circle.order)[:2]  # neighbours of each other
+    result = played("neighbours", tuple(lost.tolist()))
+    header, alive = result["header"], np.asarray(survivors(N, lost))
     assert not np.asarray(header.shares)[:, ~alive].any() and np.asarray(header.shares)[:, alive].all(2).any(0).all()
     opened = np.asarray(header.keys).any(2)
     order = np.asarray(result["public"].circle.order)
@@ -178,8 +191,10 @@ def test_an_enrolment_lasts_and_a_round_uses_its_masks_and_its_graph_once():
 def test_bits_of_one_message_and_of_the_committee():
     """With seeds of 256 bits an upload has 32 d + 528 k + 384 C."""
     assert (played("neighbours")["sent"].bits == 32 * D + 528 * 4 + (64 + 128) * 5).all()
-    layer, share = committee_masks(**SIZES, neighbours=4, prg="chacha20"), 256
     who = WHO._replace(selected=survivors(N, [2]))
+    alone = run_layer(GRAPHS["complete"], KEY, X, who, who.selected)
+    assert alone["bits"]["advertise"].down.tolist() == [160, 160, 0, *[160] * 4]  # the others of six
+    layer, share = committee_masks(**SIZES, neighbours=4, prg="chacha20"), 256
     alive = survivors(N, [2, 5])
     online = survivors(N, [2, 5, 0])
     x = jnp.asarray(X[:, :16])
