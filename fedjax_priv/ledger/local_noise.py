@@ -23,7 +23,13 @@ number has the characteristic function `sum_j e^{-i m u} phi(u)`, u = t + 2 pi j
 function. If all h clients had the same j in a product, the sum would be the sum of real numbers rounded at random, by
 the B-spline of order 2 h: post-processing, which rows 2 to 4 allow. Other products are below
 `e^{-2 pi^2 s^2 (1 - 1/h)}`: nothing from s = 3 on. On a coarse grid there is no figure, and rows 2 to 4 would be false:
-with s near 0 all that is left of a client's noise is a coin for rounding up.
+with s near 0 all that is left of a client's noise is a coin for rounding up. The same holds for float32, in which an
+update is the difference of two models: its spacing is below `2**-23` of a parameter.
+
+On a grid that is too fine only row 1 holds. A client whose update is so long that a sum of as long ones would wrap
+fails the round, which tells of its update with its noise alone. The gradient and the noise of step s move a coordinate
+by w_s = eta (1 + mu + ... + mu^{tau-s}) times as much, together by at most `G sum_s w_s + 12 sigma sqrt(sum_s w_s^2)`,
+but for a probability below `2**-100`. This must have room.
 """
 
 from collections.abc import Mapping, Set
@@ -33,6 +39,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.clients import LocalSteps
+from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
@@ -40,11 +47,14 @@ from fedjax_priv.theory.cdp_fl.proved import Adversary
 
 ADJACENT = "one sample of a client is replaced, and losses and gradients stay finite"
 ROUNDING = (
-    "rounding before the sum costs less than 2**-100 at a number, on a grid this fine; clients that do not collude are "
-    "taken to add their noise"
+    "rounding before the sum costs less than 2**-100 at a number, on a grid this fine, if parameters are below 2**21 "
+    "times the learning rate times sigma, so that float32 keeps the noise; clients that do not collude are taken to "
+    "add their noise"
 )
 FINE = 3.0
 """Least deviation of the noise of a step in an upload, in grid points, with which noise of clients adds up."""
+_FAR = 12.0
+"""Deviations that noise exceeds with a probability below 2**-100."""
 EVERYBODY: tuple[Adversary, str] = "everybody", "every local step, all other clients colluding"
 PLAIN, MOMENTUM, FORGETS, REMEMBERING = "plain", "momentum from zero", "forgetting", "remembering"
 COVERED: Mapping[str, Set[str]] = MappingProxyType({
@@ -74,17 +84,20 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
     dropped = int((upload == 0).sum("client").max())  # in failed rounds too, as if opened
 
     lonely = uncovered(steps, "row 2") or too_coarse(release, steps)
+    seen = "" if lonely else too_fine(release, steps, int(np.max(training.local_steps)))
 
     def proved(name: Adversary, number: int) -> Figure:
         if why := uncovered(steps, "row 1") if name == "everybody" else lonely:
             return none(why)
+        if seen:
+            name, number = EVERYBODY[0], 0
         lipschitz = None if uncovered(steps, "rows 3 and 4") else question.lipschitz
         return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
 
     claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
-    once = bool(np.equal(training.local_steps, 1).all()) and not lonely
+    once = bool(np.equal(training.local_steps, 1).all()) and not (lonely or seen)
     gaussian = lambda name: _whole(training) and (name == "everybody" or once)
-    note = "" if lonely else ROUNDING
+    note = "" if lonely else seen or ROUNDING
     return [
         Entry(who, ADJACENT, said, proved(name, number), note, name, gaussian(name))
         for said, (name, who, number) in zip(claims, rows, strict=True)
@@ -138,6 +151,22 @@ def too_coarse(release: LocalNoise, steps: LocalSteps) -> str:
     return (
         f"uploads are rounded to a grid on which noise of a step has deviation {points:.3g}, below {FINE:g} points: it "
         "does not add up in the sum; give more levels"
+    )
+
+
+def too_fine(release: LocalNoise, steps: LocalSteps, number: int) -> str:
+    """Why figures count the noise of one client: its update of so many steps may fail the round; "" if it cannot."""
+    clip, sigma, momentum, rate = (
+        float(np.asarray(each)) for each in (steps.clip, steps.sigma, steps.momentum, steps.learning_rate)
+    )
+    moves = rate * np.cumsum(momentum ** np.arange(number))
+    longest = float(clip * moves.sum() + _FAR * sigma * np.linalg.norm(moves))
+    room = float(largest_summand(float(np.asarray(release.levels)), release.max_terms))
+    if longest <= room:
+        return ""
+    return (
+        f"a coordinate of an update may be {longest:.3g}, beyond {room:.3g}, and then fails the round, which tells of "
+        "it alone: the noise of one client counts; give fewer levels"
     )
 
 

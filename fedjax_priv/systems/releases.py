@@ -145,6 +145,7 @@ class LocalNoise(NamedTuple):
 
     secure: bool  # only the sum is seen; otherwise each upload is
     levels: float | Array  # grid points of the quantizer per unit
+    max_terms: int  # uploads that there is room for in a sum: a client whose update is too long for that says so
 
 
 class Participation(NamedTuple):

@@ -294,7 +294,9 @@ def test_each_view_subtracts_what_it_knows():
     info = types.SimpleNamespace(counted=jnp.ones(3, bool), direction=updates.mean(0), status=jnp.int32(0))
     who = types.SimpleNamespace(client=jnp.arange(3))
     seen = Seen(jnp.zeros(1), jnp.zeros(1), info, updates, who, jnp.int32(0))
-    read = lambda view: plan.readings(release=LocalNoise(secure=True, levels=1.0), view=view, colluding=2, kind="label")
+    read = lambda view: plan.readings(
+        release=LocalNoise(secure=True, levels=1.0, max_terms=3), view=view, colluding=2, kind="label"
+    )
     found = [[float(one(seen, jnp.ones(1))[0]) for one in read(view)] for view in ("server", "device", "everybody")]
     np.testing.assert_allclose(found[0], [111], rtol=1e-6)
     np.testing.assert_allclose(found[1:], [[11, 11 - 2 * 100], [1, 1 - 10]], rtol=1e-5)

@@ -26,6 +26,7 @@ from fedjax_priv.theory.sampled_gaussian import Round
 
 N, TAU, M, DELTA, MU, PULL = 100, 10, 4, 1e-5, 0.9, 1.9
 SIGMA, CLIP = 0.8, 1.0
+ROOMY = functools.partial(systems.cdp_fl, levels=2.0**16)
 
 
 def loss(params, examples):
@@ -56,7 +57,7 @@ def entries(algorithm, run=None, count=M, **how):
     return ledger(algorithm, run_of() if run is None else run, data, delta=DELTA, **how)
 
 
-def by_view(local, run=None, count=M, system=systems.cdp_fl, **how):
+def by_view(local, run=None, count=M, system=ROOMY, **how):
     found = entries(system(local, num_clients=N), run, count, **{"lipschitz": 1.0, **how})
     return {entry.view: entry for entry in found}
 
@@ -342,7 +343,7 @@ def test_every_noise_that_is_lost_is_missed():
 
 
 FIGURES = {
-    "cdp_fl": (systems.cdp_fl, {}, noisy()), "dp_sgd": (systems.dp_sgd, {}, noisy(num_steps=1)),
+    "cdp_fl": (ROOMY, {}, noisy()), "dp_sgd": (systems.dp_sgd, {}, noisy(num_steps=1)),
     "skellam": (systems.secagg, dict(clip=1.0, noise_variance=1.0, levels=2.0**10), noisy(gradient_noise=0.0)),
     "robust": (systems.robust_fedavg, {}, noisy()),
 }  # fmt: skip

@@ -16,7 +16,8 @@ from fedjax_priv.server_noise import ServerNoise
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.status import Status
 from fedjax_priv.systems import dp_fedavg, fedavg
-from helpers import one_round, remembering, rounds_of, same_bits, targets, towards_target
+from fedjax_priv.systems.central_noise.split_noise import split_noise
+from helpers import Q, one_round, remembering, rounds_of, same_bits, targets, towards_target
 
 KEY = jax.random.key(8)
 N, D = 6, 5
@@ -144,6 +145,20 @@ def test_a_secure_sum_is_that_of_rounded_updates_and_one_that_is_not_opened_is_e
     _, after, closed = one_round(made(remembering(), secure=True, sampling_rate=0.6, threshold=6, elide=True), DATA)
     assert int(closed.status) == 0 and not closed.direction.any() and not closed.counted.any()
     assert int(closed.group_status[0]) == Status.NOT_RECOVERED and not after.memory.any()
+
+
+@pytest.mark.parametrize(
+    ("how", "bit"),
+    [({}, 0.0), ({"clip_quantile": 0.5, "count_noise": 1.0, "noise_multiplier": 1.0}, split_noise(1.0, 1.0).bit)],
+    ids=["a norm that stays", "adaptive"],
+)
+def test_an_upload_is_in_the_ball_once_it_is_rounded(how, bit):
+    """In integers, of which a secure sum has 2^20 per clipping norm; all updates are clipped, and nearly as long."""
+    seen = made(secure=True, elide=True, clip=0.01, observe=lambda view: view.uploads, **how)
+    rows = np.asarray(rounds_of(seen, KEY, jnp.zeros(D), DATA, 10)[1].observed).astype(np.int64)
+    squared = (((rows + Q // 2) % Q - Q // 2) ** 2).sum(-1) / 2.0**40 - (1 + bit**2 / 4)
+    assert squared.size == 10 * N and squared.max() <= 0
+    assert squared.min() > -20 * np.sqrt(D) / 2**20
 
 
 def reached(num_clients, rate):

@@ -263,7 +263,7 @@ def _released(
     if s.secure == "sparse_secagg":
         return releases.SparseSum(alpha=of.ratio, noise=noise, masks=protocol)
     if s.secure == "enrolled" and s.sums_as_trained:
-        return releases.LocalNoise(secure=True, levels=of.levels)
+        return releases.LocalNoise(secure=True, levels=of.levels, max_terms=s.clients_in_a_row)
     if mask is None or not s.masked:
         return None
     if s.secure == "thresholded":

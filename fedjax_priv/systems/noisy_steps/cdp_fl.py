@@ -46,7 +46,7 @@ def cdp_fl(
       dropout: probability that a device is lost before its upload; the mean is over the others.
       leave: probability that a survivor is gone when asked for its round key; a round with lost devices then fails.
       levels: grid points of the quantizer per unit (c); noise of clients adds up in a sum if 1/c is at most a third of
-        the learning rate times sigma.
+        the learning rate times sigma, and no update can be so long that it fails the round (`layers.quantize`).
       secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
         aggregation".
       **how: `threshold`, `elide`, `key_agreement` and `prg` of `enrolled_masks`; `server`, `block`, `mesh`, `observe`
@@ -82,6 +82,6 @@ def cdp_fl(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=LocalNoise(secure=own, levels=levels),
+        release=LocalNoise(secure=own, levels=levels, max_terms=size),
         **run,
     )
