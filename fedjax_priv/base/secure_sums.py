@@ -14,5 +14,6 @@ class SecureSum(NamedTuple):
     condition: str = ""  # under which fewer colluders learn sums only, in words
     opens_at: int | None = None  # uploads that must have sent a coordinate to open its sum; None: sums are opened whole
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
+    shows_rejected: bool = False  # what is opened takes the masks off an upload that arrived and is in no sum
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`

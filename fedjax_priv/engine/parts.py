@@ -127,6 +127,19 @@ def check_lies(
             raise ValueError("layers must open secrets by lists of survivors, such as pairwise_masks(), to lie about")
 
 
+def check_rejected(layers: base.Layer) -> None:
+    """Checks, of layers that reject uploads, that what is opened instead does not show them.
+
+    Raises:
+      ValueError: it does.
+    """
+    if layers.sums.shows_rejected:
+        raise ValueError(
+            "layers must end in masks that hide rejected uploads, such as pairwise_masks(), below validate_norm(): "
+            "those of enrolled_masks() are taken off them, as off those that were lost"
+        )
+
+
 def lists_of(lying_server: base.LyingServer, alive: Array, cohort: base.Cohort) -> base.Lists:
     """What each client is told of the survivors.
 

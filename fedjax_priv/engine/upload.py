@@ -15,7 +15,7 @@ from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.live_bytes import live_bytes
-from fedjax_priv.engine.parts import Parts
+from fedjax_priv.engine.parts import Parts, check_rejected
 from fedjax_priv.engine.returned_by_parts import check_carried, check_training, check_transmitted
 from fedjax_priv.engine.samples import of_block, samples_of
 from fedjax_priv.status import Status
@@ -117,6 +117,8 @@ def _upload(
         sent = sent._replace(measured=measured | dict(parts.channel.measure(x, y, who, measured)))
     uploads = only_rows(arrived, y) if parts.observe is not None and not parts.channel.superposes else ()
     checked = not isinstance(sent.valid, tuple)
+    if checked:
+        check_rejected(parts.layers)
     alive, rejected = (arrived & sent.valid, arrived & ~sent.valid) if checked else (arrived, ())
     return parts.combine.lifted(y, alive, who), Uploaded(memory, carried, loss, sent, alive, uploads, rejected)
 

@@ -89,7 +89,8 @@ def enrolled_masks(
 
     Only a survivor and a lost member know their round key, so a wrong one that a survivor sends goes unnoticed.
     By default key agreement and seeds are simulation-grade, see `crypto.key_agreement`. The n (n - 1) / 2 agreements of
-    the enrolment come before the first round and count in no round's bits.
+    the enrolment come before the first round and count in no round's bits. No upload may be rejected, as by
+    `validate_norm`: survivors open the round keys of its sender, and no private mask covers it.
 
     Raises:
       ValueError: a size outside its range, an agreement and a generator that do not fit, or (when a round is traced) a
@@ -126,7 +127,7 @@ def enrolled_masks(
     open_round, disclose = (functools.partial(half, agreed) for half in (_open_round, _disclose))
     return Layer(
         started, open_round, encode, disclose, decode, combine, caveats=(ELIDED, LATE) if elide else (LATE,),
-        needs_placement=True, sums=SecureSum(threshold, opened_by=group_size),
+        needs_placement=True, sums=SecureSum(threshold, opened_by=group_size, shows_rejected=True),
     )  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def validate_norm(
     An ideal functionality: the predicate is computed on the field elements `[b, d]` that are summed, and the server
     learns one bit of each client. Soundness, zero knowledge and commitments are assumed; only the bits of the proof are
     counted. A rejected upload does not affect others: masks are recovered as if its sender had been lost. It stays
-    hidden, because nobody opens its private mask.
+    hidden, because nobody opens its private mask. So masks without one, those of `enrolled_masks`, are refused.
 
     Insert it directly above the layer that sums in the field, below `quantize` and all attacks, in the grid points of
     `quantize`. Stochastic rounding makes a vector longer, so the predicate is

@@ -39,3 +39,9 @@ def test_the_points_are_elements_of_large_order():
     """No power below q - 1 over a prime factor is 1, so no two places of a model have the same weight."""
     for point in POINTS.tolist():
         assert all(pow(point, (Q - 1) // prime, Q) != 1 for prime in (2, 5, 19, 22605091))
+
+
+def test_words_chosen_to_agree_at_one_point_differ_at_the_other():
+    """The last two words by which a polynomial is zero at the first point."""
+    one, other = (jax.jit(digest)(jnp.array([5, last], jnp.uint32)) for last in (0, -5 * int(POINTS[0]) % Q))
+    assert len(np.unique(POINTS)) == 2 and other[0] == 0 != other[1] and one[1] != other[1]

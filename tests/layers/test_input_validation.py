@@ -14,7 +14,7 @@ from fedjax_priv.aggregators import coordinate_median
 from fedjax_priv.attacks import random_elements
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
-from fedjax_priv.layers import clip, plain_field, quantize, stack, stateless, validate_norm
+from fedjax_priv.layers import clip, enrolled_masks, plain_field, quantize, stack, stateless, validate_norm
 from fedjax_priv.layers.proof_sizes import (
     bits_of_each,
     bulletproof_bits,
@@ -324,6 +324,11 @@ def test_rounds_are_the_same_whatever_the_block_and_differ_from_round_to_round()
     assert 0 < whole.counted.sum() < n and (whole.counted != after.counted).any()
 
 
+def rejecting(masks):
+    system = secagg(of_the_round(VECTORS), num_clients=N, norm_bound=BOUND, secure_sum=masks)
+    return jax.eval_shape(system.step, KEY, jax.eval_shape(system.init, KEY, jnp.zeros(D), DATA), DATA)
+
+
 @jax.jit
 def traced(bound):
     return secagg(of_the_round(VECTORS), num_clients=N, norm_bound=bound)
@@ -346,6 +351,7 @@ test_bad_input_is_one_line = refuses(
     (huge, "max_norm must be below"),
     (lambda: secagg(of_the_round(VECTORS), num_clients=N, norm_bound=-1.0), "norm_bound must be"),
     (lambda: traced(1.0), "norm_bound must be"),
+    (lambda: rejecting(enrolled_masks(group_size=N)), "layers must end in masks that hide rejected uploads, such as"),
     (lambda: validate_norm(1.0, max_entry=0.0), "max_entry must be a finite number > 0, got 0.0"),
     (lambda: validate_norm(1.0, max_entry=2.0), "max_entry must be at most max_norm = 1, got 2"),
     (lambda: validate_norm(1.0, max_entry=1.0, noise_variance=1.0), "max_entry must not be given with noise_variance"),

@@ -181,6 +181,22 @@ def test_a_quorum_of_members_reads_every_value_and_one_fewer_none():
     assert all(uniform(row[chosen]) for row, chosen in zip(alone, sent, strict=True))
 
 
+def test_what_is_opened_for_an_absent_member_says_nothing_of_its_own_upload():
+    """All send all coordinates. An agreed key serves two clients that are both members, once in either direction."""
+    x = Sparse(jnp.zeros((N, WIDE), jnp.uint32), jnp.broadcast_to(jnp.arange(WIDE), (N, WIDE)))
+    layer = wide(plain_sparse_field(WIDE))
+    run = jax.jit(lambda online: run_layer(layer, KEY, x, cohort_of(N, round=3), survivors(N), online))
+    member = np.asarray(run(survivors(N))["public"].committee.member)
+    result = run(survivors(N, [member[0]]))
+    assert result["received"].count[0] == N and not np.asarray(result["received"].value).any()
+    weights = lagrange.basis(jnp.asarray(shamir.points(3)), jnp.zeros(1, jnp.uint32), result["header"].answered)[0]
+    opened = field.sum(field.mul(result["header"].shares[:, :, 0], weights[None, :, None]), 1)
+    extent, everybody = bound_masks.Extent(WIDE, WIDE), jnp.ones((N, 1), bool)
+    masks = bound_masks.sum_of_masks(extent, opened[:, None], everybody, result["sent"].clear, jnp.int32(3))
+    left = np.asarray(field.sub(result["upload"][member[0]], field.sum(masks[member])))
+    assert uniform(left) and uniform(np.asarray(field.sub(result["upload"], masks)).ravel())
+
+
 def test_a_bitmap_forged_for_one_member_gives_a_uniform_sum():
     """A bit more of one client: the member's sum is of other masks, and what the server decodes is uniform."""
     layer, result = wide_round()

@@ -36,6 +36,7 @@ REFUSED = [
     ({"secure": "sparse_secagg", "buffer_size": 2}, "G", "buffer_size must not be given with secure='sparse_secagg'"),
     ({"secure": "enrolled", "buffer_size": 2}, "H", "buffer_size must not be given with secure='enrolled'"),
     ({"secure": "enrolled", "private": "field", **NOISY}, "H", "private must be 'none' or 'local'"),
+    ({"secure": "enrolled", "norm_bound": 1.0}, "H", "norm_bound must not be given with secure='enrolled'"),
     ({"secure": "thresholded"}, "T", "compress must be 'rand_k' or 'top_k' with secure='thresholded', got 'none'"),
     ({"secure": "thresholded", "compress": "jl"}, "T", "compress must be 'rand_k' or 'top_k' with secure="),
     (OPENED | {"aggregate": median}, "A", "aggregate must be the mean where all uploads are one row"),

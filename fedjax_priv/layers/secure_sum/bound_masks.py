@@ -1,8 +1,10 @@
 """Masks that a client shares with each member of a committee, bound to the set of coordinates it sends.
 
-The seed of a mask is `r_iu = PRF(k_iu, digest of b_i)`, k_iu the key that client i and member u agree on, b_i the
-client's bitmap. A member that is shown another bitmap expands an unrelated mask. The digest is SIMULATION-GRADE, see
-`crypto.digest`: whoever tries may find two bitmaps of one digest.
+The seed of a mask is `r_iu = PRF(PRF(k_iu, u), digest of b_i)`, k_iu the key that client i and member u agree on, b_i
+the client's bitmap. A member that is shown another bitmap expands an unrelated mask. Members are clients, too, and
+agree on one key for both directions: without the number u of the member, those that send the same coordinates would
+add the same mask, and what is opened of one for an absent member would be masks of that member's upload. The digest is
+SIMULATION-GRADE, see `crypto.digest`: whoever tries may find two bitmaps of one digest.
 """
 
 import functools
@@ -56,9 +58,13 @@ def _agreed(
 
 
 def _bound(extent: Extent, keys: UInt32[Array, "b c s"], bitmaps: UInt32[Array, "b w"]) -> UInt32[Array, "b c s"]:
+    _, members, length = keys.shape
+    of_member = lambda key, number: expand(key, "towards a member", number, length, extent.prg)
+
     def of_one(keys: Array, words: Array) -> Array:
         low, high = digest(words)
-        return expand(keys.T, "bound to a bitmap", low, keys.shape[1], extent.prg, part=high).T
+        directed = jax.vmap(of_member)(keys, jnp.arange(members))
+        return expand(directed.T, "bound to a bitmap", low, length, extent.prg, part=high).T
 
     # Without the barrier XLA on a CPU agrees on a seed again for each word of its mask.
     return jax.lax.optimization_barrier(jax.vmap(of_one)(keys, bitmaps))

@@ -132,6 +132,8 @@ def _enrolled(s: Stack) -> str | None:
         return f"buffer_size must not be given with secure='enrolled', whose masks cover one sum, got {s.buffer_size}"
     if s.private == "field":
         return "private must be 'none' or 'local' with secure='enrolled', got 'field': nobody priced noise in its sum"
+    if s.norm_bound is not None:
+        return "norm_bound must not be given with secure='enrolled': an upload that is rejected would be read"
     return None
 
 
