@@ -73,10 +73,11 @@ class BlockStream(NamedTuple):
             return self._blocks(cipher, number[(..., *(None,) * (seed.ndim - 1))], wide, purpose, round, part)
 
         column = lambda: jnp.arange(length, dtype=jnp.uint32)
+        brief = self.brief
         # Parts that are the same block again leave the loop, and XLA evaluates the cipher for each word.
         few = length < self.parts or first.size * length * seed[0].size < FEW
-        if few and self.brief is not None:
-            on_cpu = lambda: words_of(column(), self.brief)
+        if brief is not None and few:
+            on_cpu = lambda: words_of(column(), brief)
         else:
             on_cpu = lambda: _in_one_loop(length, words_of, self.parts)
         return by_platform(on_cpu, lambda: words_of(column()))
