@@ -28,7 +28,7 @@ from fedjax_priv.runs.records.manifest import commit
 
 SYSTEMS = ("fedavg", "secagg", "sparse_secagg", "cdp_fl", "fedrep", "wireless")
 CASES = [f"{system}-{target}-{n}" for n in (100, 1_000) for target in TARGETS for system in SYSTEMS]
-CASES += [f"{system}-h200-100" for system in ("lightsecagg", "one_shot_secagg", "thresholded_secagg")]
+CASES += [f"{system}-h200-100" for system in ("lightsecagg", "one_shot_secagg", "flamingo", "thresholded_secagg")]
 CASES += ["fedavg_cnn-h200-100", "fedavg_cnn-tpu-100", f"sparse_secagg-h200-{10_000}"]
 SHAPE, SAMPLES, STEPS, BATCH = (28, 28, 1), 60, 3, 20
 MANY, HIDDEN = 10_000, 208
