@@ -27,6 +27,7 @@ BOUNDS: dict[str, Bound] = {
     "wireless-h200-100": Bound(170, 0.3e9),
     "lightsecagg-h200-100": Bound(2_330, 4.3e9),
     "one_shot_secagg-h200-100": Bound(2_810, 0.4e9),
+    "flamingo-h200-100": Bound(720, 2.2e9),
     "thresholded_secagg-h200-100": Bound(1_390, 0.6e9),
     "fedavg-tpu-100": Bound(870, 0.1e9),
     "wireless-tpu-100": Bound(1_600, 0.1e9),
