@@ -12,7 +12,7 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import expand
 from fedjax_priv.layers import pairwise_masks, quantize, stack, weighted_mean
-from fedjax_priv.layers.secure_sum import opening, sharing
+from fedjax_priv.layers.secure_sum import committed_sums, opening, sharing
 from fedjax_priv.status import Status
 from helpers import cohort_of, engine, same_bits, survivors, targets
 
@@ -125,3 +125,22 @@ def test_a_commitment_is_of_one_seed_and_no_word_of_its_mask():
         assert not set(told.tolist()) & set(np.concatenate(hidden).tolist())
     off = private.seed.at[:, 1].set(field.add(private.seed[:, 1], np.uint32(1)))
     assert (sharing.commitment(off) != roster.commitment).all(), "each word of a commitment depends on all of its seed"
+
+
+@pytest.mark.parametrize("word", [0, 1])
+def test_a_user_whose_key_arrived_otherwise_says_so_whichever_word_differs(word):
+    layer, x = pairwise_masks(2, group_size=5, threshold=3), jnp.zeros((N, 4), jnp.uint32)
+    private, roster, _ = layer.advertise(KEY, (), WHO)
+    roster = roster._replace(key=roster.key.at[3, word].add(np.uint32(1)))
+    status = jax.jit(layer.encode)(KEY, private, roster, x, WHO)[2].status
+    assert status.tolist() == [int(Status.WRONG_SHARES) * (user == 3) for user in range(N)]
+
+
+def test_a_sum_of_secrets_must_fit_both_words_of_the_commitments():
+    secret = jnp.array([5, 9, 2], jnp.uint32)
+    told = committed_sums.committed(secret[None])[0]
+    status = lambda commitment, enough: committed_sums.status(secret, commitment, jnp.array(enough)).tolist()
+    for word in (0, 1):
+        other = told.at[word].add(np.uint32(1))
+        assert status(other, True) == [int(Status.WRONG_SHARES)] and status(other, False) == [0]
+    assert status(told, True) == [0]
