@@ -13,7 +13,7 @@ from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.systems.releases import DistributedNoise
 
 IGNORANT = "Byzantine clients know no other's update"
-ACCEPTED = "each honest client's proof is accepted, as it is but for a probability of 2**-40"
+ACCEPTED = "each honest client's proof is accepted, as it is but for a probability of 2**-39"
 
 
 class Noise(NamedTuple):

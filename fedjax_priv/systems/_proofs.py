@@ -73,7 +73,7 @@ def of_noisy_sums(norm_bound: Any, max_entry: Any, clip: Any) -> str | None:
     """Why uploads with noise in them cannot have such proofs; None if they can.
 
     The server sees every verdict, and noise of one client hides little. So verdicts on honest uploads must not depend
-    on their updates: all of them pass, but for a probability of 2**-40.
+    on their updates: all of them pass, but for a probability of 2**-39, a half for rounding and a half for noise.
     """
     if max_entry is not None:
         return NO_ENTRIES
