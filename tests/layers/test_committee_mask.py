@@ -11,7 +11,6 @@ import pytest
 from fedjax_priv import systems
 from fedjax_priv.crypto import shamir
 from fedjax_priv.crypto.prg import expand
-from fedjax_priv.crypto.shamir import points
 from fedjax_priv.layers import committee_masks, enrolled_masks, plain_field
 from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
@@ -28,10 +27,9 @@ ROUND = jnp.int32(3)
 
 
 @functools.cache
-def played(graph, lost=(), gone=()):
+def played(graph, lost=()):
     """A round in which all updates are X."""
-    alive = survivors(N, [*lost])
-    return run_layer(GRAPHS[graph], KEY, X, WHO, alive, alive & survivors(N, [*gone]))
+    return run_layer(GRAPHS[graph], KEY, X, WHO, survivors(N, [*lost]))
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -74,7 +72,7 @@ def constant_term(values, at):
 def private_masks(result):
     """From shares of the last three members that answered, `[n, D]`; of the lost anything."""
     sent = np.flatnonzero(result["header"].sent)[-3:]
-    at = [int(point) for point in points(5)[sent]]
+    at = [int(point) for point in shamir.points(5)[sent]]
     shares = np.asarray(result["header"].shares)[sent]
     seeds = [[constant_term(shares[:, i, word], at) for word in range(2)] for i in range(N)]
     of_one = jax.jit(jax.vmap(lambda seed: expand(seed, "private mask", ROUND, D)))
@@ -111,7 +109,9 @@ def test_polynomials_of_shares_do_not_follow_from_the_secrets():
     secrets = jax.jit(lambda seed: expand(seed.T, "private seed", 0, 2).T)(result["private"].seed)
     weak = jax.jit(lambda own: shamir.share(own, own, threshold=3, num_shares=5))(secrets)
     shares = np.swapaxes(np.asarray(result["header"].shares), 0, 1)
-    seeds = [[constant_term(shares[i, 1:4, word], [*map(int, points(5)[1:4])]) for word in range(2)] for i in range(N)]
+    seeds = [
+        [constant_term(shares[i, 1:4, word], [*map(int, shamir.points(5)[1:4])]) for word in range(2)] for i in range(N)
+    ]
     assert np.asarray(secrets).tolist() == seeds and (np.asarray(weak) != shares).mean() > 0.99
 
 

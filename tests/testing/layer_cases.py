@@ -344,8 +344,7 @@ UNBIASED = {"quantize", "stack", "round_within", "qsgd", "uniform_levels"}
 MASKED = {
     "pairwise_masks", "pairwise_masks, groups", "pairwise_masks, neighbours", "pairwise_masks, ring",
     "enrolled_masks", "enrolled_masks, ring", "committee_masks", "coded_masks", "one_shot_masks", "sparse_masks",
-    "sparse_masks, dense",
-    "thresholded_masks", "thresholded_masks, pairwise", "stack", "common_coordinates, masked",
+    "sparse_masks, dense", "thresholded_masks", "thresholded_masks, pairwise", "stack", "common_coordinates, masked",
 }  # fmt: skip
 """Uploads are uniform, whatever they mask."""
 DEPENDS_ON_PEERS = MASKED - {"coded_masks", "one_shot_masks"} | {"paired_coordinates", "opened_top_k", "over_opened"}
