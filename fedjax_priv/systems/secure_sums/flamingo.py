@@ -4,15 +4,11 @@ from typing import Annotated, Any
 
 from jaxtyping import Array
 
-from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Local
-from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
-from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import committee_masks, quantize, scale, stack
+from fedjax_priv.layers import committee_masks
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Opening, Sum
+from fedjax_priv.systems.secure_sums._one_message import mean_under
 
 COMMITTEE = HandsOn(
     committee_masks, ("neighbours", "committee", "threshold", "fewest", "elide", "key_agreement", "prg")
@@ -56,17 +52,7 @@ def flamingo(
     size, dropout = secure_cohort(num_clients, cohort_size), loss_rate(dropout)
     members, run = COMMITTEE.split(how)
     masks = committee_masks(group_size=size, **members)
-    return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
-        local=local,
-        layers=stack(
-            weigh=scale(num_clients / size / (1 - dropout)),
-            quantize=quantize(levels, max_terms=size),
-            mask=masks,
-        ),
-        channel=erasure(dropout, leave=leave),
-        aggregate=mean(),
-        num_clients=num_clients,
-        release=Sum(opening=Opening.of(masks)),
-        **run,
-    )
+    return mean_under(
+        masks, local, num_clients=num_clients, cohort_size=cohort_size, size=size, dropout=dropout, leave=leave,
+        levels=levels, **run,
+    )  # fmt: skip

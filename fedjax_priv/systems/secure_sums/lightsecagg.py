@@ -5,15 +5,11 @@ from typing import Annotated, Any
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Local
-from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
-from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import coded_masks, quantize, scale, stack
+from fedjax_priv.layers import coded_masks
 from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Opening, Sum
+from fedjax_priv.systems.secure_sums._one_message import mean_under
 
 CODE = HandsOn(coded_masks, ("colluders", "lost", "threshold", "elide", "prg"))
 
@@ -60,17 +56,7 @@ def lightsecagg(
     _validate.integer(num_params=num_params)
     code, run = CODE.split(how)
     mask = of_model(num_params, coded_masks(num_values=num_params, group_size=size, **code))
-    return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
-        local=local,
-        layers=stack(
-            weigh=scale(num_clients / size / (1 - dropout)),
-            quantize=quantize(levels, max_terms=size),
-            mask=mask,
-        ),
-        channel=erasure(dropout, leave=leave),
-        aggregate=mean(),
-        num_clients=num_clients,
-        release=Sum(opening=Opening.of(mask)),
-        **run,
-    )
+    return mean_under(
+        mask, local, num_clients=num_clients, cohort_size=cohort_size, size=size, dropout=dropout, leave=leave,
+        levels=levels, **run,
+    )  # fmt: skip

@@ -5,16 +5,12 @@ from typing import Annotated, Any
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Local
-from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto.lattice import check_coins, spacing_of
-from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers import one_shot_masks, quantize, scale, stack
+from fedjax_priv.layers import one_shot_masks
 from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, of_model, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
-from fedjax_priv.systems.releases import Opening, Sum
+from fedjax_priv.systems.secure_sums._one_message import mean_under
 
 COMMITTEE = HandsOn(one_shot_masks, ("committee", "threshold", "fewest", "length", "elide", "prg"))
 
@@ -69,18 +65,8 @@ def one_shot_secagg(
     drawn = "num_clients" if cohort_size is None else "cohort_size"
     given = f"{drawn} = {size}, coins = {coins} and failure = {failure:g}"
     spacing = fitting_spacing(spacing_of(size, coins, num_params, float(failure)), size, given)
-    masks = one_shot_masks(group_size=size, spacing=spacing, coins=coins, **members)
-    return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
-        local=local,
-        layers=stack(
-            weigh=scale(num_clients / size / (1 - dropout)),
-            quantize=quantize(levels, max_terms=size * spacing),
-            mask=of_model(num_params, masks),
-        ),
-        channel=erasure(dropout, leave=leave),
-        aggregate=mean(),
-        num_clients=num_clients,
-        release=Sum(opening=Opening.of(masks)),
-        **run,
-    )
+    masks = of_model(num_params, one_shot_masks(group_size=size, spacing=spacing, coins=coins, **members))
+    return mean_under(
+        masks, local, num_clients=num_clients, cohort_size=cohort_size, size=size, dropout=dropout, leave=leave,
+        levels=levels, spacing=spacing, **run,
+    )  # fmt: skip
