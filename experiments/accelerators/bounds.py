@@ -55,6 +55,7 @@ BOUNDS: dict[str, Bound] = {
     "sparse_secagg-tpu_2x2-1000": Bound(7_230, 2.1e9),
     "fedrep-tpu_2x2-1000": Bound(2_630, 0.8e9),
     "wireless-tpu_2x2-1000": Bound(1_800, 0.5e9),
+    "fedavg_uneven-h200-1000": Bound(160, 1.7e9, loops=3),
     "fedavg_cnn-h200-100": Bound(460, 1.8e9),
     "fedavg_cnn-tpu-100": Bound(1_800, 3.4e9),
     "secagg-tpu-1000": Bound(149_400, 8.6e9),

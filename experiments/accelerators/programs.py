@@ -4,7 +4,7 @@ python -m experiments.accelerators.programs fedavg-h200-1000 [--fast] [--block 8
 
 It prints, as JSON, what the compiler made of it. `environment.python_path` says where the compilers of GPUs and TPUs
 are. A name is the system, the target and the number of clients. Clients train the MLP 784-200-10 in three steps of 20
-of their 60 images; 10% drop out.
+of their 60 images; 10% drop out. Those of `_uneven` take an epoch of at most 600 images, and `_cnn` is another model.
 """
 
 import argparse
@@ -29,8 +29,9 @@ from fedjax_priv.runs.records.manifest import commit
 SYSTEMS = ("fedavg", "secagg", "sparse_secagg", "cdp_fl", "fedrep", "wireless")
 CASES = [f"{system}-{target}-{n}" for n in (100, 1_000) for target in TARGETS for system in SYSTEMS]
 CASES += [f"{system}-h200-100" for system in ("lightsecagg", "one_shot_secagg", "flamingo", "thresholded_secagg")]
-CASES += ["fedavg_cnn-h200-100", "fedavg_cnn-tpu-100", f"sparse_secagg-h200-{10_000}"]
+CASES += ["fedavg_uneven-h200-1000", "fedavg_cnn-h200-100", "fedavg_cnn-tpu-100", f"sparse_secagg-h200-{10_000}"]
 SHAPE, SAMPLES, STEPS, BATCH = (28, 28, 1), 60, 3, 20
+MOST_SAMPLES = 600
 MANY, HIDDEN = 10_000, 208
 """With so many clients, hidden units for 165,370 parameters, about as many as SparseSecAgg's CIFAR-10 network has."""
 
@@ -75,23 +76,26 @@ def _lowered(name: str, n: int, devices: Any, more: dict[str, Any]) -> jax.stage
     model = models.mlp(SHAPE, 10, hidden=(HIDDEN if n == MANY else 200,))
     if name.endswith("_cnn"):
         name, model = name.removesuffix("_cnn"), models.mcmahan_cnn()
+    samples, duration = SAMPLES, {"num_steps": STEPS}
+    if name.endswith("_uneven"):
+        name, samples, duration = name.removesuffix("_uneven"), MOST_SAMPLES, {"num_epochs": 1}
     key = jax.eval_shape(lambda: jax.random.key(0))
     params = jax.eval_shape(model.init, key)
-    images = jax.ShapeDtypeStruct((n, SAMPLES, *SHAPE), jnp.float32), jax.ShapeDtypeStruct((n, SAMPLES), jnp.int32)
+    images = jax.ShapeDtypeStruct((n, samples, *SHAPE), jnp.float32), jax.ShapeDtypeStruct((n, samples), jnp.int32)
     counts: Any = jax.ShapeDtypeStruct((n,), jnp.int32)
     data = ClientData(images, counts)
-    algorithm = _system(name, model, n, sum(p.size for p in jax.tree.leaves(params)), mesh=mesh, **more)
+    algorithm = _system(name, model, n, sum(p.size for p in jax.tree.leaves(params)), duration, mesh=mesh, **more)
     state = jax.eval_shape(algorithm.init, key, params, data)
     put = lambda tree, where: jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=where), tree)
     state = put(state, whole)._replace(memory=put(state.memory, rows), layers=put(state.layers, rows))
     return jax.jit(algorithm.step, donate_argnums=1).lower(put(key, whole), state, put(data, rows))
 
 
-def _system(name: str, model: Any, n: int, num_params: int, **more: Any) -> Algorithm:
+def _system(name: str, model: Any, n: int, num_params: int, duration: dict[str, int], **more: Any) -> Algorithm:
     factory = getattr(systems, name)
     noise: dict[str, Any] = {"sample_clip": 1.0, "gradient_noise": 0.01} if name == "cdp_fl" else {}
     loss = losses.softmax_cross_entropy(model)
-    local = clients.local_sgd(loss, learning_rate=0.1, batch_size=BATCH, num_steps=STEPS, **noise)
+    local = clients.local_sgd(loss, learning_rate=0.1, batch_size=BATCH, **duration, **noise)
     offered = {"num_clients": n, "num_params": num_params, "dropout": 0.1}
     fitting = {k: value for k, value in offered.items() if k in inspect.signature(factory).parameters}
     return factory(local, **fitting, **more)

@@ -4,6 +4,7 @@ Source: McMahan et al. 2017, "Communication-efficient learning of deep networks 
 The server subtracts an update: `w <- w - sum_i beta_i update_i`. It is flat, in the order of `ravel_pytree`.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,11 +16,12 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Rows, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
 from fedjax_priv.clients.control_variates import corrected_step
 from fedjax_priv.clients.local_steps import Form, LocalSteps
 from fedjax_priv.clients.minibatches import all_samples, next_batch, no_order, per_epoch, room
+from fedjax_priv.clients.narrowing import narrowing_loop
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.clients.random_losses import GiveKeys, keyed
 from fedjax_priv.engine.all_runs import largest_of_all_runs
@@ -39,6 +41,17 @@ class _Scheduled(NamedTuple):
 
     velocity: PyTree  # [n, d]; () if it is not carried
     rounds: Int32[Array, " n"]  # in which the client trained and its upload was accepted
+
+
+class _Block(NamedTuple):
+    """What clients of a block train with."""
+
+    keys: Array  # [b]
+    data: ClientData
+    rate: Array  # (), or [b]
+    end: Array  # [b], steps
+    start: PyTree  # [b, ...], parameters
+    added: PyTree  # [b, ...], to each gradient; None: nothing
 
 
 class _Training(NamedTuple):
@@ -69,8 +82,8 @@ def local_sgd(
     An epoch is `ceil(count / batch_size)` batches of a fresh shuffle of the client's samples; the last batch may be
     partial, and its gradient is the mean over its samples. Shuffles depend on the key, the client's number and the
     epoch, not on the cohort or the block. A client without samples has update 0 and loss 0. Parameters are float32,
-    even if `loss` computes in another dtype. On a CPU, the number of steps is that of the client with the most steps,
-    known only at run time, so reverse-mode differentiation through training is impossible.
+    even if `loss` computes in another dtype. Training ends when the steps of all clients are done, which is known only
+    at run time, so reverse-mode differentiation through it is impossible.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`, or a `RandomLoss`.
@@ -132,7 +145,9 @@ def local_sgd(
         end, most = duration(per_epoch(data.count, batch_size)), duration(math.ceil(capacity / batch_size))
         start = _start(params, velocity if carries else None, data, most * batch_size, has_velocity)
         added = None if added is None else jax.vmap(ravel_pytree(params)[1])(added)
-        final = train(start, keys, data, rate, end, most, added)
+        end = jnp.where(data.count > 0, end, 0)
+        block = _Block(keys, data, rate, end, start.params, added)
+        final = train(start, block, most, even=num_epochs is None or capacity <= batch_size)
         update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
         velocity = _ravel(final.velocity) if carries else velocity
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
@@ -246,31 +261,39 @@ def _training(
     """A function that trains a block from a start, each client for its `end [b]` steps of at most `most`."""
     pull = lambda g, w, first: g + proximal * (w - first)
 
-    def train(
-        start: _Training, keys: Array, data: ClientData, rate: Array, end: Any, most: int, added: PyTree
-    ) -> _Training:
-        end = jnp.where(data.count > 0, end, 0)
-
-        def step(time: Array, state: _Training) -> _Training:
-            active = time < end
-            order, examples, valid = next_batch(
-                keys, data, state.order, time, active, batch_size=batch_size, first=most * batch_size
-            )
-            total, grads = gradient(state.params, give_keys(keys, time, examples), valid)
-            grads = noisy(keys, time, grads)
-            if not _is_zero(proximal):
-                grads = jax.tree.map(pull, grads, state.params, start.params)
-            moved = _descend(state.params, state.velocity, grads, rate, momentum, added)
-            params, velocity = rows_where(active, moved, (state.params, state.velocity))
-            samples = state.samples + valid.sum(1, dtype=jnp.float32)
-            return _Training(params, velocity, order, state.loss + total, samples)
-
-        return by_platform(
-            lambda: jax.lax.fori_loop(0, largest_of_all_runs(end), step, start),
-            lambda: jax.lax.fori_loop(0, most, step, start),  # on other platforms a loop of known length is one program
+    def step(block: _Block, first: int, time: Array, state: _Training) -> _Training:
+        active = time < block.end
+        order, examples, valid = next_batch(
+            block.keys, block.data, state.order, time, active, batch_size=batch_size, first=first
         )
+        total, grads = gradient(state.params, give_keys(block.keys, time, examples), valid)
+        grads = noisy(block.keys, time, grads)
+        if not _is_zero(proximal):
+            grads = jax.tree.map(pull, grads, state.params, block.start)
+        moved = _descend(state.params, state.velocity, grads, block.rate, momentum, block.added)
+        params, velocity = rows_where(active, moved, (state.params, state.velocity))
+        samples = state.samples + valid.sum(1, dtype=jnp.float32)
+        return _Training(params, velocity, order, state.loss + total, samples)
+
+    def train(start: _Training, block: _Block, most: int, *, even: bool) -> _Training:
+        """`even`: all clients take `most` steps, for which accelerators need only one loop, of known length."""
+        step_of = lambda block: functools.partial(step, block, most * batch_size)
+        on_cpu = lambda: jax.lax.fori_loop(0, largest_of_all_runs(block.end), step_of(block), start)
+        known = lambda: jax.lax.fori_loop(0, most, step_of(block), start)
+        narrowing = lambda: narrowing_loop(lambda place: step_of(_at(block, place)), block.end, start)
+        return by_platform(on_cpu, known if even else narrowing)
 
     return train
+
+
+def _at(block: _Block, place: Array) -> _Block:
+    """The clients of a block at some places; their samples stay where they are."""
+    take = lambda rows: jax.tree.map(lambda a: a[place], rows)
+    examples = block.data.examples
+    rows = Rows(examples.among, examples.row[place]) if isinstance(examples, Rows) else Rows(examples, place)
+    rate = block.rate[place] if block.rate.ndim else block.rate
+    data = ClientData(rows, block.data.count[place])
+    return _Block(take(block.keys), data, rate, block.end[place], take(block.start), take(block.added))
 
 
 def _descend(

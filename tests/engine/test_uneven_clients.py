@@ -1,5 +1,6 @@
 """Clients of different numbers of samples: nobody waits longer than needed, and no bit changes."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +11,7 @@ from fedjax_priv.clients import local_sgd, poisson
 from fedjax_priv.engine.blocks import over_clients
 from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.systems import fedavg
-from helpers import cohort_of, engine, mesh_of, same_bits
+from helpers import accelerator_forms, cohort_of, engine, mesh_of, same_bits
 
 KEY = jax.random.key(0)
 COUNT = np.array([3, 40, 1, 22, 0, 39, 2, 5, 21])
@@ -123,19 +124,93 @@ def test_runs_side_by_side_end_with_the_longest_of_all_and_none_is_changed():
         return local.apply(KEY, (), jnp.zeros(D), data._replace(count=count), cohort_of(3))[0]
 
     together = lambda loss: jax.jit(jax.vmap(lambda count: updates(loss, count)))(counts)
-    assert steps_taken(together) == 6
     loss = counting()[0]
-    for row, count in zip(together(loss), counts, strict=True):
-        np.testing.assert_allclose(row, updates(loss, count), rtol=1e-5, atol=1e-6)
+    alone = [updates(loss, count) for count in counts]
+    assert steps_taken(together) == 6
+    np.testing.assert_allclose(together(loss), alone, rtol=1e-5, atol=1e-6)
+    with accelerator_forms():
+        np.testing.assert_allclose(together(loss), alone, rtol=1e-5, atol=1e-6)
 
 
-def test_loops_of_accelerators_have_a_known_length():
-    local = sgd(lambda w, x: x @ w, num_epochs=1)
+EVEN = [{"num_steps": 3}, {"num_epochs": 2, "batch_size": M}]
+"""Training of the same number of steps for all clients that have samples."""
+
+
+@pytest.mark.parametrize(
+    ("options", "on_accelerators"), [({"num_epochs": 1}, ["while"] * 3), *((even, ["scan"]) for even in EVEN)], ids=str
+)
+def test_loops_of_accelerators_have_a_known_length_if_all_clients_take_as_many_steps(options, on_accelerators):
+    local = local_sgd(lambda w, x: x @ w, **{"learning_rate": 0.1, "batch_size": B, **options})
     train = lambda data: local.apply(KEY, (), jnp.zeros(D), data, cohort_of(COUNT.size))
-    for platform, loop in (("cpu", "while"), ("gpu", "scan"), ("tpu", "scan")):
+    for platform, loops in (("cpu", ["while"]), ("gpu", on_accelerators), ("tpu", on_accelerators)):
         with traced_for(platform):
-            loops = {eqn.primitive.name for eqn in jax.make_jaxpr(train)(DATA).eqns} & {"while", "scan"}
-        assert loops == {loop}, platform
+            names = [eqn.primitive.name for eqn in jax.make_jaxpr(train)(DATA).eqns]
+        assert [name for name in names if name in ("while", "scan")] == loops, platform
+
+
+@pytest.mark.parametrize("counts", [COUNT, COUNT[:1], COUNT[:2], 0 * COUNT, [M] * 5, [1, 2, 3, 40] * 8], ids=str)
+def test_on_accelerators_clients_that_are_done_drop_out(counts):
+    """Until a quarter is left, and then a 16th, as counted here by hand."""
+    counts = np.asarray(counts)
+    data = ClientData(jnp.ones((counts.size, M, D)), jnp.asarray(counts, jnp.int32))
+    rows = []
+
+    def loss(params, examples):
+        jax.debug.callback(lambda _: rows.append(1), examples[0, 0])  # once for each client of a step
+        return jnp.square(examples - params[None]).sum(1)
+
+    with accelerator_forms():
+        run = jax.jit(sgd(loss, num_epochs=2).apply)
+        jax.block_until_ready(run(KEY, (), jnp.zeros(D), data, cohort_of(counts.size)))
+    jax.effects_barrier()
+    end, computed = sorted(2 * -(-counts // B), reverse=True), 0
+    for time in range(end[0]):
+        left = sum(steps > time for steps in end)
+        computed += min(width for part in (1, 4, 16) if (width := -(-counts.size // part)) >= left)
+    assert len(rows) == computed
+
+
+OPTIONS = [
+    {"num_epochs": 2},
+    {"num_epochs": 2, "momentum": 0.9, "carry_momentum": True},
+    {"num_epochs": 1, "proximal": 0.3, "learning_rate": lambda rounds: 0.1 / (1 + rounds)},
+    {"num_epochs": 1, "sample_clip": 0.5, "gradient_noise": 0.1},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize(
+    "place", [{"block": 9, "mesh": None}, {"block": 4, "mesh": None}, {"block": None, "mesh": 3}], ids=str
+)
+def test_accelerators_train_as_a_cpu_does(options, place):
+    """Samples are those of each client wherever it stands among the others, and so are its keys and its memory."""
+    place = place | {"mesh": place["mesh"] and mesh_of(place["mesh"])}
+    local = local_sgd(lambda w, x: x @ w + jnp.square(w).sum(), **{"learning_rate": 0.1, "batch_size": B, **options})
+
+    def rounds():
+        system = fedavg(local, dropout=0.2, **place)
+        state = system.init(KEY, jnp.zeros(D), DATA)
+        for _ in range(2):
+            state, info = jax.jit(system.step)(KEY, state, DATA)
+        return state.params, state.memory, info.loss
+
+    on_a_cpu = rounds()
+    with accelerator_forms():
+        chex.assert_trees_all_close(rounds(), on_a_cpu, rtol=1e-5, atol=1e-6)
+
+
+def test_on_accelerators_a_change_of_one_client_changes_no_other():
+    """Also where it takes the most steps, and so another place among the others."""
+
+    def updates(counts):
+        data = DATA._replace(count=jnp.asarray(counts, jnp.int32))
+        with accelerator_forms():
+            return jax.jit(sgd(lambda w, x: x @ w, num_epochs=2).apply)(KEY, (), jnp.zeros(D), data, cohort_of(9))[0]
+
+    other = COUNT.copy()
+    other[2] = M
+    moved = (updates(COUNT) != updates(other)).any(1)
+    np.testing.assert_array_equal(moved, np.arange(9) == 2)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32])
