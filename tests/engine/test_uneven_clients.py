@@ -1,11 +1,14 @@
 """Clients of different numbers of samples: nobody waits longer than needed, and no bit changes."""
 
+import pathlib
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from experiments.benchmarks import uneven_clients
 from fedjax_priv import ClientData
 from fedjax_priv.clients import local_sgd, poisson
 from fedjax_priv.engine.blocks import over_clients
@@ -163,11 +166,25 @@ def test_on_accelerators_clients_that_are_done_drop_out(counts):
         run = jax.jit(sgd(loss, num_epochs=2).apply)
         jax.block_until_ready(run(KEY, (), jnp.zeros(D), data, cohort_of(counts.size)))
     jax.effects_barrier()
-    end, computed = sorted(2 * -(-counts // B), reverse=True), 0
-    for time in range(end[0]):
+    assert len(rows) == computed(2 * -(-counts // B))
+
+
+def computed(end):
+    """Steps of a client that are computed, some of which it does not need."""
+    total = 0
+    for time in range(max(end)):
         left = sum(steps > time for steps in end)
-        computed += min(width for part in (1, 4, 16) if (width := -(-counts.size // part)) >= left)
-    assert len(rows) == computed
+        total += min(width for part in (1, 4, 16) if (width := -(-len(end) // part)) >= left)
+    return total
+
+
+def test_the_page_says_how_many_steps_that_saves():
+    sizes = uneven_clients.SIZES
+    end = -(-sizes // 20)
+    assert (sizes.size, round(sizes.mean()), sizes.max()) == (1_000, 29, 600)
+    page = " ".join((pathlib.Path(__file__).parents[2] / "docs" / "scaling.md").read_text().split())
+    assert f"computes {computed(end):,} steps of a client in an epoch. All clients together need {end.sum():,}" in page
+    assert f"as many steps for each as the largest could need would be {end.size * end.max():,}." in page
 
 
 OPTIONS = [
