@@ -135,12 +135,15 @@ def test_runs_side_by_side_end_with_the_longest_of_all_and_none_is_changed():
         np.testing.assert_allclose(together(loss), alone, rtol=1e-5, atol=1e-6)
 
 
+UNEVEN = [{"num_epochs": 1}, {"num_epochs": 1, "batch_size": M - 1}]
 EVEN = [{"num_steps": 3}, {"num_epochs": 2, "batch_size": M}]
 """Training of the same number of steps for all clients that have samples."""
 
 
 @pytest.mark.parametrize(
-    ("options", "on_accelerators"), [({"num_epochs": 1}, ["while"] * 3), *((even, ["scan"]) for even in EVEN)], ids=str
+    ("options", "on_accelerators"),
+    [*((uneven, ["while"] * 3) for uneven in UNEVEN), *((even, ["scan"]) for even in EVEN)],
+    ids=str,
 )
 def test_loops_of_accelerators_have_a_known_length_if_all_clients_take_as_many_steps(options, on_accelerators):
     local = local_sgd(lambda w, x: x @ w, **{"learning_rate": 0.1, "batch_size": B, **options})
@@ -214,6 +217,19 @@ def test_accelerators_train_as_a_cpu_does(options, place):
     on_a_cpu = rounds()
     with accelerator_forms():
         chex.assert_trees_all_close(rounds(), on_a_cpu, rtol=1e-5, atol=1e-6)
+
+
+def test_accelerators_add_to_gradients_what_belongs_to_the_client():
+    """As a CPU, with SCAFFOLD's corrections in place of random numbers."""
+    added = jax.random.normal(KEY, (COUNT.size, D))
+    corrected = sgd(lambda w, x: x @ w + jnp.square(w).sum(), num_epochs=1).apply.corrected
+
+    def run():
+        return jax.jit(corrected)(KEY, (), jnp.zeros(D), DATA, cohort_of(COUNT.size), added)
+
+    on_a_cpu = run()
+    with accelerator_forms():
+        chex.assert_trees_all_close(run(), on_a_cpu, rtol=1e-5, atol=1e-6)
 
 
 def test_on_accelerators_a_change_of_one_client_changes_no_other():
