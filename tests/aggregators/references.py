@@ -251,13 +251,15 @@ RULES = {
     "monna": Rule(aggregators.monna(F), monna, "TSH", at_most_f),
     "meamed": Rule(aggregators.meamed(F), meamed, "TSPH", at_most_f),
     "caf": Rule(aggregators.caf(F), caf, "TSPH", at_most_f),
-    "caf, byzfl": Rule(aggregators.caf(F, compared="all"), lambda x: caf(x, compared="all"), "TSP", at_most_f),
+    "caf, byzfl": Rule(
+        aggregators.caf(F, compared="all"), lambda x: caf(x, compared="all"), "TSP", lambda m: min(at_most_f(m), 1)
+    ),
     "smea": Rule(aggregators.smea(F), smea, "TSPH", at_most_f),
     "norm_trimming": Rule(aggregators.norm_trimming(0.25), norm_trimming, "SPH", lambda m: m // 4),
     "filter_l2": Rule(aggregators.filter_l2(1.0, bound=1.0), filter_l2, "TPH", half),
     "filter_l2, authors": Rule(
         aggregators.filter_l2(0.5, bound=2.0, squared=True, fraction=0.2, block=3),
-        lambda x: filter_l2(x, 0.5, 2.0, True, 2 * math.floor(0.2 * len(x)), 3), "TPH", half,
+        lambda x: filter_l2(x, 0.5, 2.0, True, 2 * math.floor(0.2 * len(x)), 3), "TPH", lambda m: m // 5,
     ),
     "bulyan": Rule(aggregators.bulyan(1), bulyan, "TSH", lambda m: -1 if m < 5 else int(m >= 7)),
     "dnc": Rule(aggregators.dnc(F), dnc, "TSPH", at_most_f),

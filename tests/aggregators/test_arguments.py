@@ -151,6 +151,25 @@ def test_centered_clipping_moves_no_further_than_its_steps():
     assert (rule.apply(KEY, rule.init(5), received(rows))[0] == 0).all()
 
 
+@pytest.mark.parametrize(
+    ("rule", "most"),
+    [
+        (aggregators.centered_clipping(0.5, 3), 2 * 3 * 0.5 * 2 / 6),
+        (aggregators.sequential_centered_clipping(0.5, size=1), 2 * 0.5 * 2),
+    ],
+    ids=["all rows at once", "buckets"],
+)
+def test_rows_move_centered_clipping_no_further_than_their_share(rule, most):
+    """Two of six rows are exchanged; honest rows are out of reach, so no distance from them is bounded."""
+    away, reached = rule(ROWS + 100, key=KEY), []
+    for bad in np.random.default_rng(0).normal(size=(40, 2, 1, 5)) * 10.0 ** np.arange(-1, 3)[:, None]:
+        for two in np.swapaxes(bad, 0, 1):
+            moved = rule(np.vstack([two, ROWS[2:] + 100]), key=KEY)
+            reached.append(np.linalg.norm(moved - away))
+    assert 0.4 * most < max(reached) <= most * (1 + 1e-5)
+    assert np.linalg.norm(away - ROWS.mean(0) - 100) > 200
+
+
 def test_a_row_that_pulls_nowhere_still_counts_in_centered_clipping():
     rows = np.concatenate([ROWS, np.full((1, 5), np.inf, np.float32)])
     rule = aggregators.centered_clipping(100.0, 1, "zero")

@@ -98,6 +98,33 @@ def test_kappa_does_not_depend_on_the_scale_of_rows(scale):
     assert found == pytest.approx(expected, rel=1e-4)
 
 
+WITHOUT = {
+    "mean": (aggregators.mean(), [[1e4, 0]] * F),
+    "weiszfeld": (aggregators.weiszfeld(), [[1e6, 0]] * F),
+    "weiszfeld, byzfl": (aggregators.weiszfeld(3, 0.1, "zero"), [[0, 0]] * F),
+    "centered_clipping": (aggregators.centered_clipping(0.1), [[1, 1]] * F),
+    "filter_l2": (aggregators.filter_l2(1.0), [[2, 1]] * F),
+    "norm_trimming": (aggregators.norm_trimming(F / N), [[-0.9, -0.9]] * F),
+    "sign_guard": (aggregators.sign_guard(1.0), [[0.5, 0.5]] * F),
+    "monna": (aggregators.monna(F), [[5, 5]] * F),
+    "fltrust": (aggregators.fltrust(), [[-1, -1]] * F),
+    "dnc": (aggregators.dnc(F), [[1e4, 1e4], [1e6, 0]]),
+    "caf, byzfl": (aggregators.caf(F, compared="all"), [[1e4, 1e4], [1e6, 1e6]]),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_rules_without_a_certificate(name):
+    """Honest rows nearly equal: a rule with a kappa is as near to their mean, whatever the others are."""
+    rule, bad = WITHOUT[name]
+    honest = 1 + 1e-3 * np.random.default_rng(2).normal(size=(N - F, 2))
+    rows = jnp.asarray(np.vstack([bad, honest]), jnp.float32)
+    assert kappa_of(rule, rows, F) > 1e4
+    assert kappa_of(aggregators.coordinate_median(), rows, F) < coordinate_median_kappa(N, F) * (1 + 1e-3)
+    assert kappa_of(aggregators.krum(F), rows, F) < krum_kappa(N, F)
+    assert kappa_of(aggregators.caf(F), rows, F) < 10
+
+
 test_what_kappa_is_not_of = refuses(
     lambda rule, f: unwrapped(kappa_of)(rule, jnp.ones((N, 3)), f),
     (aggregators.mean(), N, "num_byzantine must be below the number of rows, 7, got 7"),

@@ -39,6 +39,8 @@ KNOWN = {
 PROVED = {
     "trimmed_mean": robust_rules.trimmed_mean_kappa,
     "coordinate_median": robust_rules.coordinate_median_kappa,
+    "geometric_median": robust_rules.geometric_median_kappa,
+    "mixed_trimmed_mean": lambda n, f: robust_rules.mixed_kappa(robust_rules.trimmed_mean_kappa(n, f), n, f),
     "krum": robust_rules.krum_kappa,
     "krum_byzfl": lambda n, f: robust_rules.krum_kappa(n, f, "byzfl"),
 }

@@ -9,6 +9,8 @@ from fedjax_priv.aggregators.numerics.column_blocks import dot
 MOST_STEPS = 300
 SLACK = 1 + 1e-4
 """Points at the same distance but for rounding are treated alike."""
+ROUNDING = 1e-6
+"""So far, in units of the largest magnitude, a point may be from itself: XLA may compute it twice, rounded otherwise."""
 
 
 def largest_cluster(points: Float[Array, "g k"], ok: Bool[Array, " g"]) -> Bool[Array, " g"]:
@@ -20,7 +22,7 @@ def largest_cluster(points: Float[Array, "g k"], ok: Bool[Array, " g"]) -> Bool[
     belongs to the nearest place that stays, if it is within a bandwidth; ties go to the place with more points around.
     """
     points = jnp.where(ok[:, None], points, 0.0)
-    bandwidth = SLACK * _bandwidth(_distances(points, points), ok)
+    bandwidth = SLACK * _bandwidth(_distances(points, points), ok) + ROUNDING * jnp.abs(points).max()
     within = lambda centres: ((_distances(centres, points) <= bandwidth) & ok[None, :]).astype(points.dtype)
     mean = lambda inside: dot(inside, points) / jnp.maximum(inside.sum(1), 1.0)[:, None]
 

@@ -37,7 +37,7 @@ def caf(num_byzantine: int, *, compared: Literal["kept", "all"] = "kept") -> Agg
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN. 0 gives the mean.
       compared: the rows over which `max tau` is taken. `"kept"`: those with a weight, so each pass removes a row and
         `2f` passes are enough. `"all"`: all rows, as in ByzFL, in at most 1,000 passes; a removed row that is far away
-        then keeps the others from losing weight.
+        then keeps the others from losing weight, so of several Byzantine rows only one is tolerated.
 
     Raises:
       ValueError: an argument is out of range.
@@ -48,6 +48,7 @@ def caf(num_byzantine: int, *, compared: Literal["kept", "all"] = "kept") -> Agg
     """
     _validate.one_of(("kept", "all"), compared=compared)
     tolerated = minority(num_byzantine)
+    most = tolerated if compared == "kept" else lambda num_rows: min(tolerated(num_rows), 1)
     most_passes = 2 * num_byzantine if compared == "kept" else MOST_PASSES
 
     def direct(rows: Array, ok: Array) -> Array:
@@ -71,4 +72,4 @@ def caf(num_byzantine: int, *, compared: Literal["kept", "all"] = "kept") -> Agg
         done = lax.while_loop(unfinished, filtered, _Pass(jnp.int32(0), first, first, jnp.float32(jnp.inf)))
         return weighted_sum(done.best / done.best.sum(), rows)
 
-    return rule(direct, tolerated, equivariant=True)
+    return rule(direct, most, equivariant=True)

@@ -24,7 +24,9 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: Start 
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold, and returns the last `v`. A row
     that is not finite, or farther than 1e18 times the radius, counts in `M` but does not move `v`.
-    The rule tolerates any minority of Byzantine rows, with an error proportional to the radius.
+    f Byzantine rows of M, whatever they hold, move the direction of a call by at most `2 steps radius f / M`. That is no
+    bound on its distance from the honest rows: it does not reach them if they are farther than `steps * radius` from
+    where a call starts.
 
     Args:
       radius: the most a row can move the centre `v` (`tau`); the default is FedREP's, ByzFL's is 100.
@@ -51,8 +53,8 @@ def sequential_centered_clipping(radius: float | Array = 0.5, *, size: int, star
     size)`, and returns the last `v`. A row that is not finite, or farther than 1e18 times the radius, counts in its
     bucket but does not move `v`. With `size >= M` it is one step of `centered_clipping`.
 
-    A bucket may hold Byzantine rows only, so a minority of them is tolerated with an error proportional to
-    `radius ceil(M / size)`, not to the radius.
+    A bucket may hold Byzantine rows only, so f of them move the direction of a call by up to `2 radius` for each bucket
+    that holds one, at most by `2 radius min(f, ceil(M / size))`.
 
     Args:
       radius: the most a bucket can move the centre `v` (`tau`).

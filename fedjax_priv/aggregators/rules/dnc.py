@@ -21,6 +21,10 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
     directions vary most, v is one of them. If no row is kept by all passes, the direction is NaN. A row that is not
     finite, or whose drawn coordinates are 1e23 times as far as those of the middle row, is left out first.
 
+    It tolerates one Byzantine row, and `f` equal ones. There is no bound for others: all passes score all rows, so a
+    row that is far away hides one that is less far, and that one is averaged. `caf` looks again after each row that it
+    leaves out.
+
     Args:
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
       removed: rows a pass leaves out, the authors' `c f`; `f` if not given. If it is M or more, the direction is NaN;

@@ -34,9 +34,9 @@ def filter_l2(
     eigenvector, and the maximum is over rows that still have a weight. Each pass removes a row for good; a pass that
     would remove all is not made. Rows that are not finite, or infinitely far, start with weight 0.
 
-    It tolerates a minority of Byzantine rows if honest rows have a standard deviation of at most `sigma` in any
-    direction. The authors' code has `squared=True, block=1000`, a `fraction`, and `sigma=1`, which filters nothing at
-    the scale of model updates.
+    It tolerates a minority of Byzantine rows, with a `fraction` at most `floor(fraction M)`, if honest rows have a
+    standard deviation of at most `sigma` in any direction. The authors' code has `squared=True, block=1000`, a
+    `fraction`, and `sigma=1`, which filters nothing at the scale of model updates.
 
     Args:
       sigma: standard deviation of honest rows in their worst direction.
@@ -61,13 +61,17 @@ def filter_l2(
 
     widest = jnp.sqrt(jnp.sqrt(bound) * sigma) if squared else jnp.sqrt(bound) * sigma
 
+    def most_byzantine(num_rows: int) -> int:
+        minority = fewer_than_half(num_rows)
+        return minority if fraction is None else min(minority, part_of(fraction, num_rows))
+
     def direct(rows: Array, ok: Array) -> Array:
         most = by_count(lambda m: m if fraction is None else 2 * part_of(fraction, m), ok)
         one = lambda rows: _filtered(rows, ok, widest, most)
         direction = one(rows) if block is None else _in_blocks(one, rows, block)
         return jnp.where(jnp.isnan(widest), jnp.nan, direction)
 
-    return rule(direct, fewer_than_half, equivariant=block is None, steady=True)
+    return rule(direct, most_byzantine, equivariant=block is None, steady=True)
 
 
 def _filtered(rows: Array, ok: Array, widest: Array, most_passes: Array) -> Array:

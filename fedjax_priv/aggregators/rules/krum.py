@@ -20,9 +20,9 @@ _NOT_COUNTED: dict[Scored, int] = {"blanchard": 2, "byzfl": 1}
 def krum(num_byzantine: int, *, neighbours: Scored = "blanchard") -> Aggregator:
     """The row `[d]` with the least sum of squared distances to its nearest other rows (Blanchard et al. 2017).
 
-    Ties go to the first row. It tolerates `f` Byzantine rows of `M` if `2f + 2 < M` (their condition); for `2f < M <=
-    2f + 2` it returns a direction without a guarantee. A row that is not finite, or
-    1e23 times as far as the middle one, is infinitely far.
+    Ties go to the first row. It tolerates `f` Byzantine rows of `M` if `2f + 2 < M` (their condition). For `M = 2f + 2`
+    it returns a direction that only `theory.robust_rules.krum_kappa` bounds, and for `M = 2f + 1` one that equal
+    Byzantine rows take anywhere. A row that is not finite, or 1e23 times as far as the middle one, is infinitely far.
 
     Args:
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M` or a score counts no neighbour, the direction is NaN.

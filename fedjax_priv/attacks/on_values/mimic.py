@@ -12,6 +12,9 @@ from fedjax_priv.base import Key
 def mimic(client: int = 0) -> Attack:
     """The update of one honest client (Karimireddy et al. 2022); 0 if there is none.
 
+    The authors choose the client that is furthest in the direction in which honest updates vary most, found in the
+    first rounds, and keep to it. Here you name it, so the attack is weaker where the choice matters.
+
     Args:
       client: number of the copied client among the honest ones, from 0; the last one if there are fewer.
 

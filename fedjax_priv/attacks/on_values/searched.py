@@ -30,6 +30,9 @@ Respond = Callable[[Float[Array, "n d"]], Float[Array, "*k d"]]
 distance counts.
 """
 
+NO_HARM = -1.0
+"""Replaces the distance of a direction that is NaN, with which the round fails and nothing moves."""
+
 Line = Callable[[Float[Array, "n d"], Bool[Array, " n"]], tuple[Float[Array, "1 d"], Float[Array, "1 d"]]]
 """`(updates, honest) -> (base, slope)`: the attack sends `base + factor * slope`."""
 
@@ -93,6 +96,8 @@ def furthest(
 ) -> Attack:
     """Of the factors that ByzFL's line search tries, the one for which ||respond - honest mean|| is largest.
 
+    A factor for which the direction is NaN is no better than any other: the round fails, and the model stays.
+
     From `start`, the step doubles as long as the distance grows. After the first step that does not increase it, each
     step, taken or not, is `ratio` times the one before. The search only goes up, so it may step over the worst factor:
     the harm it finds is a lower bound. A smaller `step` and a `ratio` nearer to 1 look closer.
@@ -149,6 +154,7 @@ def furthest(
             best, largest, step, ahead = state
             factor = jnp.where(first, best, best + step)
             reached = distance(factor)
+            reached = jnp.where(jnp.isnan(reached), NO_HARM, reached)
             better = first | (reached > largest)
             best, largest = jnp.where(better, factor, best), jnp.where(better, reached, largest)
             ahead = ahead & better

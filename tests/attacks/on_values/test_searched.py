@@ -125,6 +125,14 @@ def test_a_defence_that_answers_nan_is_left_at_the_start():
     np.testing.assert_array_equal(attack(KEY, rows, honest, ~honest), alie(0.5)(KEY, rows, honest, ~honest))
 
 
+def test_a_defence_that_answers_nan_at_the_start_is_searched_on():
+    """A round that fails moves nothing, so any factor that moves something is better."""
+    honest, seen = jnp.asarray(MASKS[0]), jnp.asarray(UPDATES)
+    defence = lambda rows: jnp.where((rows[0] == 0).all(), jnp.nan, rows.mean(0))
+    found = jax.jit(optimal_foe(defence, evals=3))(KEY, seen, honest, ~honest)
+    np.testing.assert_allclose(found, foe(30.0)(KEY, seen, honest, ~honest), rtol=1e-5)
+
+
 test_bad_arguments = refuses(
     lambda how: optimal_alie(DEFENCES["mean"], **how),
     ({"evals": 0}, "evals must be an integer >= 1, got 0"),
