@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv.clients import buffered
+from fedjax_priv.clients import asynchronous_draws, buffered
 from fedjax_priv.clients.job_times import _UNIT, job_times
 from helpers import chi_square, refuses
 
@@ -137,6 +137,48 @@ def test_everyone_training_against_a_queue_of_events():
         for client, _ in held:
             heapq.heappush(queue, (clock + float(mean[client]), client, round + 1))
         held = []
+
+
+def smallest(key, idle, arrived, number):
+    """In place of `_exchange`: the idle client of the smallest number takes the slot."""
+    idle = idle.at[-1].set(arrived)
+    place = jnp.argmin(jnp.where(jnp.arange(idle.size) < number, idle, idle.size + 99))
+    return idle[place], idle.at[place].set(idle[number - 1]).at[number - 1].set(arrived)
+
+
+@pytest.mark.parametrize(("size", "slots"), [(3, 5), (4, 2)])
+def test_slots_against_a_queue_of_events(monkeypatch, size, slots):
+    """Fixed times, and a free slot is the smallest idle client's: the last of a buffer frees one for its clients, too."""
+    monkeypatch.setattr(asynchronous_draws, "_exchange", smallest)
+    mean, version = np.random.default_rng(0).uniform(0.5, 5, 9).astype(np.float32), dict.fromkeys(range(9), 0)
+    draw = buffered(size, slots, max_staleness=99, law="fixed", mean_time=mean)
+    jobs, step = draw.init(KEY, 9), jax.jit(draw.apply)
+    queue = [(float(mean[client]), client) for client in jobs.client.tolist()]
+    heapq.heapify(queue)
+    for round in range(20):
+        held = []
+        for place in range(size):
+            clock, client = heapq.heappop(queue)
+            held.append((client, round - version[client]))
+            full = place == size - 1
+            new = min({*range(9)} - {c for _, c in queue} - ({*()} if full else {c for c, _ in held}))
+            version[new] = round + full
+            heapq.heappush(queue, (clock + float(mean[new]), new))
+        who, jobs = step(KEY, jobs, jnp.int32(round), jnp.ones(9, jnp.int32))
+        assert [*zip(who.client.tolist(), who.staleness.tolist(), strict=True)] == sorted(held)
+        assert float(jobs.clock) == pytest.approx(clock, rel=1e-5)
+
+
+def test_who_has_the_first_slots_is_uniform():
+    """2 of 5 clients, drawn by the key of a run: all ten pairs, and either order."""
+    first = jax.jit(jax.vmap(lambda key: buffered(1, 2, max_staleness=1).init(key, 5).client))
+    pairs = np.asarray(first(jax.random.split(KEY, 4000)))
+    assert (
+        chi_square(
+            np.bincount(5 * pairs[:, 0] + pairs[:, 1], minlength=25)[~np.eye(5, dtype=bool).ravel()], np.full(20, 200.0)
+        )[1]
+        > 1e-3
+    )
 
 
 def test_everyone_in_the_buffer_is_a_synchronous_round():
