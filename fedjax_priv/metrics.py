@@ -88,8 +88,9 @@ def attack_success(
       `evaluate(params) -> {"attack_success": []}`, which can be jitted.
 
     Raises:
-      ValueError: as `accuracy`, but labels may be any integers; all labels are `target`; `trigger` is no function of
-        examples, or returns others than it was given in shape; or `target` is not an integer >= 0, or, when `evaluate` is called, none of the model's classes.
+      ValueError: as `accuracy`, but labels need not be classes; all labels are `target`; `trigger` is no function of
+        examples, or returns another shape; or `target` is not an integer >= 0, or, when `evaluate` is called, none of
+        the model's classes.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: x * params)

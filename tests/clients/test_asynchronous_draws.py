@@ -148,7 +148,7 @@ def smallest(key, idle, arrived, number):
 
 @pytest.mark.parametrize(("size", "slots"), [(3, 5), (4, 2)])
 def test_slots_against_a_queue_of_events(monkeypatch, size, slots):
-    """Fixed times, and a free slot is the smallest idle client's: the last of a buffer frees one for its clients, too."""
+    """Fixed times, and a free slot is the smallest idle client's: after the last place any client's."""
     monkeypatch.setattr(asynchronous_draws, "_exchange", smallest)
     mean, version = np.random.default_rng(0).uniform(0.5, 5, 9).astype(np.float32), dict.fromkeys(range(9), 0)
     draw = buffered(size, slots, max_staleness=99, law="fixed", mean_time=mean)
