@@ -187,6 +187,19 @@ def test_everyone_in_the_buffer_is_a_synchronous_round():
     assert (clients == np.arange(6)).all()
 
 
+@pytest.mark.parametrize("capped", [{}, dict(max_jobs=10**6)])
+def test_clients_that_begin_together_have_independent_times(capped):
+    """Where all restart in each round, their times are new: of the law, and no two of them go together."""
+    draw = buffered(4, max_staleness=1, law="exponential", **capped)
+    keys, count = jax.random.split(KEY, 2000), jnp.ones(4, jnp.int32)
+    first = jax.jit(jax.vmap(lambda key: draw.init(key, 4).left))(keys)
+    start = draw.init(KEY, 4)
+    again = jax.jit(jax.vmap(lambda key: draw.apply(key, start, jnp.int32(0), count)[1].left))(keys)
+    for times in map(np.asarray, (first, again)):
+        assert stats.kstest(times.ravel(), "expon").pvalue > 1e-3
+        assert abs(np.corrcoef(times.T) - np.eye(4)).max() < 5 / np.sqrt(len(times))
+
+
 def test_arrivals_that_are_too_stale_are_left_out_and_change_no_schedule():
     clients, staleness, selected, *_ = scheduled(60, 10, 33)
     few = scheduled(60, 10, 33, max_staleness=3)
