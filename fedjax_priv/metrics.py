@@ -88,8 +88,9 @@ def attack_success(
       `evaluate(params) -> {"attack_success": []}`, which can be jitted.
 
     Raises:
-      ValueError: as `accuracy`, but labels may be any integers; all labels are `target`; `trigger` is no function of
-        examples; or `target` is not an integer >= 0, or, when `evaluate` is called, none of the model's classes.
+      ValueError: as `accuracy`, but labels need not be classes; all labels are `target`; `trigger` is no function of
+        examples, or returns another shape; or `target` is not an integer >= 0, or, when `evaluate` is called, none of
+        the model's classes.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: x * params)
@@ -105,7 +106,13 @@ def attack_success(
     others = np.asarray(y) != target
     if not others.any():
         raise ValueError(f"y must have labels other than target = {target}, got no other")
-    stamped = jnp.asarray(trigger(x[others]))
+    clean = x[others]
+    stamped = trigger(clean)
+    if np.shape(stamped) != clean.shape:
+        raise ValueError(
+            f"trigger must return examples of the same shape, {clean.shape}, got {_validate.made(stamped)}"
+        )
+    stamped = jnp.asarray(stamped)
 
     def evaluate(params: PyTree) -> dict[str, Array]:
         def hit(row: Array) -> Array:
@@ -158,7 +165,7 @@ def sequence_accuracy(
       `evaluate(params) -> {"accuracy": [], "test_loss": []}`, which can be jitted.
 
     Raises:
-      ValueError: as `accuracy`.
+      ValueError: as `accuracy`, or all labels are -1.
 
     Examples:
       >>> model = fedjax_priv.base.Model(init=None, apply=lambda params, x: params[x])  # logits of what follows a token
@@ -169,6 +176,8 @@ def sequence_accuracy(
     _validate.part(Model, _MODEL, model=model)
     x, y = _checked(x, y, 2, batch_size)
     ends = _ends(y)
+    if ends is not None and ends[1] == -1:
+        raise ValueError("y must have a label other than -1, which counts for nothing, got no other")
 
     def evaluate(params: PyTree) -> dict[str, Array]:
         def score(example: tuple[Array, Array]) -> tuple[Array, Array, Array]:
@@ -189,6 +198,7 @@ def sequence_accuracy(
 def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Array, Array]:
     """Examples, and their labels on the first `axes` axes."""
     _validate.integer(batch_size=batch_size)
+    _fit_int32(y)
     x, y = jnp.asarray(x), jnp.asarray(y)
     if y.ndim != axes or not y.size or x.shape[:axes] != y.shape:
         per = "one label per row of x" if axes == 1 else "one label per token of x"
@@ -196,6 +206,13 @@ def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Ar
     if not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"y must be integers, got {y.dtype}")
     return x, as_labels(y)
+
+
+def _fit_int32(y: ArrayLike) -> None:
+    """Raises ValueError for labels that JAX would replace by others: it drops the upper half of an int64."""
+    labels = np.asarray(0 if isinstance(y, Array) else y)  # JAX's own have fitted already
+    if labels.dtype.kind in "iu" and labels.size and not -(2**31) <= int(labels.min()) <= int(labels.max()) < 2**31:
+        raise ValueError(f"y must be integers that fit int32, got {labels.min()} to {labels.max()}")
 
 
 def _ends(y: Array) -> tuple[int, int] | None:

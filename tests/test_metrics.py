@@ -116,3 +116,23 @@ test_what_is_no_model_or_trigger_is_named = refused(
         r"trigger must be a function of \(examples\), got int$",
     ),
 )
+
+
+def test_labels_that_int32_does_not_hold_are_refused():
+    """JAX keeps their lower half: 2**32 + 1 would be class 1."""
+    for y in (Y3 + 2**32, Y3 - 2**31 - 1, Y3.astype(np.uint64) + np.uint64(2**63)):
+        with pytest.raises(ValueError, match="^y must be integers that fit int32, got "):
+            bare[accuracy](PICK, X3, y)
+
+
+@pytest.mark.parametrize("returned", [lambda x: x[:1], lambda x: None, lambda x: x[0]])
+def test_a_trigger_keeps_the_shape_of_examples(returned):
+    """Of fewer rows the fraction would be of other examples than those asked for."""
+    with pytest.raises(ValueError, match=r"^trigger must return examples of the same shape, \(2, 3\), got "):
+        bare[attack_success](PICK, X3, Y3, target=0, trigger=returned)
+
+
+def test_sequences_without_a_label_are_refused():
+    """Their accuracy of 0 and loss of 0 would be of no token."""
+    with pytest.raises(ValueError, match="^y must have a label other than -1, which counts for nothing, got no other$"):
+        bare[sequence_accuracy](PICK, np.zeros((1, 2, 3), np.float32), np.array([[-1, -1]]))

@@ -56,8 +56,9 @@ def federate(
     _validate.part(Dataset, f"data.digits() (arrays of your own: {own})", dataset=dataset)
     _validate.one_of(PARTITIONS, partition=partition)
     x, y = dataset.x_train, dataset.y_train
-    if x.dtype != np.float32 or not np.issubdtype(y.dtype, np.integer) or y.ndim != 1 or y.min(initial=0) < 0:
-        raise ValueError(f"dataset must have float32 features and integer labels >= 0, got {x.dtype} and {y.dtype}")
+    kinds = [getattr(rows, "dtype", type(rows).__name__) for rows in (x, y)]
+    if kinds[0] != np.float32 or getattr(kinds[1], "kind", "") not in ("i", "u") or y.ndim != 1 or y.min(initial=0) < 0:
+        raise ValueError(f"dataset must have float32 features and integer labels >= 0, got {kinds[0]} and {kinds[1]}")
     _check_options(partition, options)
     parts = PARTITIONS[partition](y, num_clients, seed, **options)
     return stack_clients((x, y.astype(np.int32)), parts, clients=clients)
@@ -159,7 +160,7 @@ def _check_parts(parts: Any, num_samples: int) -> None:
         example = "such as data.by_user(users)"
         raise ValueError(f"parts must be a list with an array of sample numbers for each client, {example}, got {got}")
     for client, part in enumerate(parts):
-        if not hasattr(part, "dtype"):
+        if not isinstance(getattr(part, "dtype", None), np.dtype):
             raise ValueError(f"parts[{client}] must be an array of sample numbers, got {type(part).__name__}")
         if part.ndim != 1 or not part.size or not np.issubdtype(part.dtype, np.integer):
             raise ValueError(f"parts[{client}] must be 1-d integers, not empty, got {part.dtype} {part.shape}")

@@ -154,12 +154,13 @@ def checked(labels: Any, num_clients: int, seed: int) -> tuple[np.ndarray, np.ra
     """Labels by position, also of a series of pandas, and a generator; checks what all partitions have in common."""
     if not hasattr(labels, "dtype"):
         raise ValueError(f"labels must be an array of integers [N], got {type(labels).__name__}: np.asarray makes one")
-    if labels.ndim != 1 or not labels.size or not np.issubdtype(labels.dtype, np.integer):
+    labels = np.asarray(labels)  # types of pandas, such as Int64 and category, are unknown to NumPy
+    if labels.ndim != 1 or not labels.size or labels.dtype.kind not in "iu":
         raise ValueError(f"labels must be a 1-d array of integers, not empty, got {labels.dtype} {labels.shape}")
     _validate.integer(num_clients=num_clients)
     _at_most(len(labels), num_clients=num_clients)
     _validate.integer(0, seed=seed)
-    return np.asarray(labels), np.random.default_rng(seed)
+    return labels, np.random.default_rng(seed)
 
 
 def _at_most(bound: int, **values: int) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from fedjax_priv import _validate
+from fedjax_priv.engine.whole_parts import part_of
 
 PADDING = -1
 """The label of a place that has no next character: it counts for nothing."""
@@ -32,7 +33,7 @@ def python_documentation(length: int = 64, test_fraction: float = 0.1) -> Text:
     in size, from a few windows to many hundreds: data that are far from identically distributed.
 
     Args:
-      length: characters of a window.
+      length: characters of a window, fewer than the longest topic has.
       test_fraction: in [0, 1); the last windows of each topic, rounded down, are for the test.
 
     Raises:
@@ -51,13 +52,15 @@ def python_documentation(length: int = 64, test_fraction: float = 0.1) -> Text:
         from pydoc_data.topics import topics
     except ImportError as error:
         raise ImportError("this Python has come without its documentation, the module pydoc_data") from error
+    if length >= (longest := max(map(len, topics.values()))):
+        raise ValueError(f"length must be below {longest}, the characters of the longest topic, got {length}")
     vocabulary = "".join(sorted(set().union(*topics.values())))
     number = {character: place for place, character in enumerate(vocabulary)}
     train, test, users = [], [], []
     for user, name in enumerate(sorted(topics)):
         text = np.array([number[character] for character in topics[name]], np.int32)
         x, y = _windows(text, length)
-        kept = len(x) - int(test_fraction * len(x))
+        kept = len(x) - part_of(test_fraction, len(x))
         train.append((x[:kept], y[:kept]))
         test.append((x[kept:], y[kept:]))
         users.append(np.full(kept, user, np.int32))

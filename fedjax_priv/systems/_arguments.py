@@ -301,6 +301,16 @@ def not_together(options: dict[str, Any], instead: str) -> None:
         raise ValueError(f"{name} must not be given with {instead}, got {value!r}")
 
 
+def nobody_asked(leave: float | Array, instead: str) -> None:
+    """Refuses `leave` where `instead` means that nobody is asked for shares: the clients would be gone for nothing.
+
+    Raises:
+      ValueError: `leave` is not 0.
+    """
+    if not _validate.is_known_as(0, leave):
+        raise ValueError(f"leave must be 0 with {instead}, got {leave!r}: nobody is asked for shares")
+
+
 def buffer_sum(number: int, buffer_size: int, masks: dict[str, Any], *, in_the_clear: bool) -> Layer:
     """The exact sum of each buffer, masked among its members with the options `masks`.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv.clients import buffered
+from fedjax_priv.clients import asynchronous_draws, buffered
 from fedjax_priv.clients.job_times import _UNIT, job_times
 from helpers import chi_square, refuses
 
@@ -139,10 +139,65 @@ def test_everyone_training_against_a_queue_of_events():
         held = []
 
 
+def smallest(key, idle, arrived, number):
+    """In place of `_exchange`: the idle client of the smallest number takes the slot."""
+    idle = idle.at[-1].set(arrived)
+    place = jnp.argmin(jnp.where(jnp.arange(idle.size) < number, idle, idle.size + 99))
+    return idle[place], idle.at[place].set(idle[number - 1]).at[number - 1].set(arrived)
+
+
+@pytest.mark.parametrize(("size", "slots"), [(3, 5), (4, 2)])
+def test_slots_against_a_queue_of_events(monkeypatch, size, slots):
+    """Fixed times, and a free slot is the smallest idle client's: after the last place any client's."""
+    monkeypatch.setattr(asynchronous_draws, "_exchange", smallest)
+    mean, version = np.random.default_rng(0).uniform(0.5, 5, 9).astype(np.float32), dict.fromkeys(range(9), 0)
+    draw = buffered(size, slots, max_staleness=99, law="fixed", mean_time=mean)
+    jobs, step = draw.init(KEY, 9), jax.jit(draw.apply)
+    queue = [(float(mean[client]), client) for client in jobs.client.tolist()]
+    heapq.heapify(queue)
+    for round in range(20):
+        held = []
+        for place in range(size):
+            clock, client = heapq.heappop(queue)
+            held.append((client, round - version[client]))
+            full = place == size - 1
+            new = min({*range(9)} - {c for _, c in queue} - ({*()} if full else {c for c, _ in held}))
+            version[new] = round + full
+            heapq.heappush(queue, (clock + float(mean[new]), new))
+        who, jobs = step(KEY, jobs, jnp.int32(round), jnp.ones(9, jnp.int32))
+        assert [*zip(who.client.tolist(), who.staleness.tolist(), strict=True)] == sorted(held)
+        assert float(jobs.clock) == pytest.approx(clock, rel=1e-5)
+
+
+def test_who_has_the_first_slots_is_uniform():
+    """2 of 5 clients, drawn by the key of a run: all ten pairs, and either order."""
+    first = jax.jit(jax.vmap(lambda key: buffered(1, 2, max_staleness=1).init(key, 5).client))
+    pairs = np.asarray(first(jax.random.split(KEY, 4000)))
+    assert (
+        chi_square(
+            np.bincount(5 * pairs[:, 0] + pairs[:, 1], minlength=25)[~np.eye(5, dtype=bool).ravel()], np.full(20, 200.0)
+        )[1]
+        > 1e-3
+    )
+
+
 def test_everyone_in_the_buffer_is_a_synchronous_round():
     clients, staleness, *_ = scheduled(6, 6)
     assert not staleness.any()
     assert (clients == np.arange(6)).all()
+
+
+@pytest.mark.parametrize("capped", [{}, dict(max_jobs=10**6)])
+def test_clients_that_begin_together_have_independent_times(capped):
+    """Where all restart in each round, their times are new: of the law, and no two of them go together."""
+    draw = buffered(4, max_staleness=1, law="exponential", **capped)
+    keys, count = jax.random.split(KEY, 2000), jnp.ones(4, jnp.int32)
+    first = jax.jit(jax.vmap(lambda key: draw.init(key, 4).left))(keys)
+    start = draw.init(KEY, 4)
+    again = jax.jit(jax.vmap(lambda key: draw.apply(key, start, jnp.int32(0), count)[1].left))(keys)
+    for times in map(np.asarray, (first, again)):
+        assert stats.kstest(times.ravel(), "expon").pvalue > 1e-3
+        assert abs(np.corrcoef(times.T) - np.eye(4)).max() < 5 / np.sqrt(len(times))
 
 
 def test_arrivals_that_are_too_stale_are_left_out_and_change_no_schedule():

@@ -5,6 +5,7 @@ import re
 import tracemalloc
 
 import numpy as np
+import pandas
 import pytest
 from refusals import refused
 
@@ -77,13 +78,14 @@ test_a_bad_argument_is_named = refused(
     ({"parts": []}, "parts"),
     ({"parts": [PARTS[0], np.array([], int)]}, r"parts\[1\]"),
     *(({"parts": [np.array(part)]}, r"parts\[0\]") for part in ([40], [-1], [1.0], [[1, 2]])),
+    ({"parts": [pandas.array([0, 1], dtype="Int64")]}, r"parts\[0\]"),
     *(({"clients": clients}, "clients") for clients in (2, slice(5, 9), slice(0, 0))),
     by=lambda changed: inspect.unwrap(stack_clients)(**({"examples": (X, Y), "parts": PARTS} | changed)),
     pattern=r"^{} must (be|have) [^\n]*$",
 )
 
 
-@pytest.mark.parametrize("y", [Y - 2, Y.astype(np.float32), Y[:, None]])
+@pytest.mark.parametrize("y", [Y - 2, Y.astype(np.float32), Y[:, None], Y.tolist()])
 def test_a_data_set_without_classes_is_refused(y):
     with pytest.raises(ValueError, match="^(dataset|labels) must"):
         federate(Dataset(X, y, X, Y, num_classes=5), 5)

@@ -215,3 +215,14 @@ def test_a_series_of_pandas_is_read_by_position_whatever_its_index(split, option
     of = lambda labels: inspect.unwrap(split)(labels, 10, 0, **options)
     for got, want in zip(of(moved), of(LABELS), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_types_of_pandas_are_read_as_numbers_or_refused():
+    """NumPy does not know them, and raises a TypeError that names no argument."""
+    split = lambda labels: inspect.unwrap(iid)(labels, 10, 0)
+    for dtype in ("Int64", "category"):
+        for got, want in zip(split(pandas.Series(LABELS, dtype=dtype)), split(LABELS), strict=True):
+            np.testing.assert_array_equal(got, want)
+    words = pandas.Series(["a", "b", "a"], dtype="category")
+    with pytest.raises(ValueError, match=r"^labels must be a 1-d array of integers, not empty, got object \(3,\)$"):
+        inspect.unwrap(iid)(words, 2, 0)

@@ -42,3 +42,21 @@ def test_topics_differ_in_size():
 def test_a_bad_argument_is_named(wrong):
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))} must be"):
         data.python_documentation(**wrong)
+
+
+def test_no_window_of_the_fraction_is_lost_to_rounding():
+    """0.29 * 100 is 28.999999999999996 in float64; some topic has a multiple of 100 windows."""
+    for length in range(20, 60):
+        windows = np.bincount(data.python_documentation(length, test_fraction=0.0).users)
+        if (windows % 100 == 0).any():
+            break
+    split = data.python_documentation(length, test_fraction=0.29)
+    user = np.flatnonzero(windows % 100 == 0)[0]
+    assert (split.users == user).sum() == windows[user] * 71 // 100
+
+
+def test_a_window_longer_than_every_topic_is_refused():
+    """It would be nothing but padding: a length of a billion fills any memory."""
+    longest = max(map(len, topics.values()))
+    with pytest.raises(ValueError, match=f"^length must be below {longest}, .* got {10**9}$"):
+        data.python_documentation(10**9)

@@ -284,4 +284,5 @@ test_bad_arguments = refuses(
         "levels must be below 1.11848e\\+07, so that no sum of 3 weighed updates wraps, got 1.67772e\\+07",
     ),
     (dict(max_staleness=-1), "max_staleness must be an integer >= 0, got -1"),
+    (dict(leave=0.5), "leave must be 0 with secure_sum=None, got 0.5: nobody is asked for shares"),
 )

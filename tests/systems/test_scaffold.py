@@ -304,6 +304,7 @@ def test_clients_without_samples_send_zeros():
         (dict(num_clients=1, secure=True), "num_clients must be"),
         (dict(dropout=1.0), "dropout must be"),
         (dict(neighbours=2, secure=False), "neighbours must not be given"),
+        (dict(leave=0.1, secure=False), "leave must be 0 with secure=False, got 0.1: nobody is asked for shares"),
         (dict(secure=True, bind_model=True), "layers must not bind the model"),
     ],
 )

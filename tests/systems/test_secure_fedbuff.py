@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from fedjax_priv.clients import buffered, everyone, weighed_by_staleness
 from fedjax_priv.crypto.lattice import spacing_of, spacing_of_weighed
-from fedjax_priv.layers import average, coded_masks, pairwise_masks, plain_field, quantize, stack
+from fedjax_priv.layers import average, coded_masks, enrolled_masks, pairwise_masks, plain_field, quantize, stack
 from fedjax_priv.layers.coded_mask import code_of, pieces_of
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedbuff, secure_fedbuff
@@ -274,9 +274,16 @@ test_bad_arguments = refuses(
 
 
 def test_sums_between_pairs_cannot_be_weighed():
-    system = fedbuff(
-        remembering(), num_clients=N, buffer_size=K, concurrency=M, weight_levels=8, mesh=None,
-        secure_sum=pairwise_masks(group_size=K),
-    )  # fmt: skip
+    draw = weighed_by_staleness(buffered(K, M, max_staleness=14), levels=8)
+    layers = stack(quantize=quantize(2.0**10, max_terms=8 * K), mask=pairwise_masks(group_size=K))
+    system = engine(cohort=draw, local=remembering(), layers=layers)
     with pytest.raises(ValueError, match="layers must end in one whose sums may be weighed, such as plain_field"):
         rounds_of(system, KEY, jnp.zeros(D), DATA, 1)
+
+
+@pytest.mark.parametrize("levels", [None, 8])
+@pytest.mark.parametrize("masks", [pairwise_masks(group_size=K), enrolled_masks(group_size=K)])
+def test_masks_of_a_round_are_refused(masks, levels):
+    """Also where no factor is drawn: clients that begin in different rounds have agreed on nothing."""
+    with pytest.raises(ValueError, match="^secure_sum must have masks that belong to a job, such as coded_masks"):
+        fedbuff(remembering(), num_clients=N, buffer_size=K, concurrency=M, weight_levels=levels, secure_sum=masks)

@@ -63,9 +63,18 @@ def checked(s: BufferSum) -> BufferSum:
     if s.noise_multiplier is not None:
         _check_private(s)
     if s.secure_sum is not None:
-        adding(FIELD, s.secure_sum, {})
+        _check_masks(adding(FIELD, s.secure_sum, {}))
         _check_room(s, 1.0 if s.noise_multiplier is not None else clip)
     return s._replace(staleness_power=power, clip=clip)
+
+
+def _check_masks(secure_sum: Layer) -> None:
+    """Masks that clients agree on for a round, and sums in which no upload can be weighed alone, are refused."""
+    if secure_sum.combine is None or secure_sum.combine.times is None:
+        raise ValueError(
+            "secure_sum must have masks that belong to a job, such as coded_masks(...), one_shot_masks(...) or, for an "
+            "enclave, plain_field(), got another: a client that begins does not know who will be in its buffer"
+        )
 
 
 def _check_private(s: BufferSum) -> None:

@@ -16,7 +16,7 @@ from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.clients.staleness_factors import mean_factors
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.systems._arguments import Run, loss_rate
+from fedjax_priv.systems._arguments import Run, loss_rate, nobody_asked
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.in_the_clear.buffer_sums import BufferSum, checked, parts_of
 
@@ -75,7 +75,7 @@ def fedbuff(
       weight_levels: c_g, with `secure_sum`: the server multiplies uploads by the integers `c_g s(tau)`, rounded at
         random (`clients.weighed_by_staleness`). If not given, clients weigh their updates before they round them.
       secure_sum: an innermost layer that adds field elements; floats in the clear if not given. `plain_field()` stands
-        for an enclave that shows only the sum to the server; `secure_fedbuff` has masks. Pairwise masks do not work,
+        for an enclave that shows only the sum to the server; `secure_fedbuff` has masks. Pairwise masks are refused,
         because clients begin at different times and need not meet in a buffer.
       dropout: probability that an update is lost on its way; it fills a place.
       leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened.
@@ -100,6 +100,8 @@ def fedbuff(
             max_jobs=max_jobs,
         )
     )  # fmt: skip
+    if secure_sum is None:
+        nobody_asked(leave, "secure_sum=None")
     draw = _arrivals(num_clients, size, concurrency, max_staleness, max_jobs, job_law, mean_time)
     if weight_levels is not None:
         mean_factors(draw.versions, {"staleness_power": staleness_power}, {"weight_levels": weight_levels})

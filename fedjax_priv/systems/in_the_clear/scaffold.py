@@ -10,7 +10,7 @@ from fedjax_priv.clients import controlled, everyone, sample
 from fedjax_priv.clients.control_variates import CONTROL
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, clients_in_round, loss_rate, one_sum
+from fedjax_priv.systems._arguments import MASKS, Masked, clients_in_round, loss_rate, nobody_asked, one_sum
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -53,7 +53,7 @@ def scaffold(
         of `federated_round`.
 
     Raises:
-      ValueError: an argument outside its range, options of masks without `secure`, or a `local` that
+      ValueError: an argument outside its range, options of masks or `leave` without `secure`, or a `local` that
         `clients.controlled` refuses.
 
     Examples:
@@ -64,6 +64,8 @@ def scaffold(
     _validate.one_of((True, False), secure=secure)
     size = clients_in_round(num_clients, cohort_size, at_least=2 if secure else 1)
     masks, run = MASKS.split(how)
+    if not secure:
+        nobody_asked(leave, "secure=False")
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=controlled(local),
