@@ -190,22 +190,24 @@ def test_the_page_says_how_many_steps_that_saves():
     assert f"as many steps for each as the largest could need would be {end.size * end.max():,}." in page
 
 
-OPTIONS = [
-    {"num_epochs": 2},
-    {"num_epochs": 2, "momentum": 0.9, "carry_momentum": True},
-    {"num_epochs": 1, "proximal": 0.3, "learning_rate": lambda rounds: 0.1 / (1 + rounds)},
-    {"num_epochs": 1, "sample_clip": 0.5, "gradient_noise": 0.1},
-]
+OPTIONS = {
+    "plain": {"num_epochs": 2},
+    "momentum": {"num_epochs": 2, "momentum": 0.9, "carry_momentum": True},
+    "proximal, schedule": {"num_epochs": 1, "proximal": 0.3, "learning_rate": lambda rounds: 0.1 / (1 + rounds)},
+    "clipped, noisy": {"num_epochs": 1, "sample_clip": 0.5, "gradient_noise": 0.1},
+}
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize(
     "place", [{"block": 9, "mesh": None}, {"block": 4, "mesh": None}, {"block": None, "mesh": 3}], ids=str
 )
-def test_accelerators_train_as_a_cpu_does(options, place):
+def test_accelerators_train_as_a_cpu_does(name, place):
     """Samples are those of each client wherever it stands among the others, and so are its keys and its memory."""
     place = place | {"mesh": place["mesh"] and mesh_of(place["mesh"])}
-    local = local_sgd(lambda w, x: x @ w + jnp.square(w).sum(), **{"learning_rate": 0.1, "batch_size": B, **options})
+    local = local_sgd(
+        lambda w, x: x @ w + jnp.square(w).sum(), **{"learning_rate": 0.1, "batch_size": B, **OPTIONS[name]}
+    )
 
     def rounds():
         system = fedavg(local, dropout=0.2, **place)
