@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
 from fedjax_priv.clients.cohort_rows import Counts, only_those
 from fedjax_priv.layers.receive_level import Levels
@@ -18,7 +19,8 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
       levels: such as `layers.within_budget(...)` or `layers.planned_levels(...)`.
 
     Raises:
-      ValueError: (when a round is traced) `levels` has a limit per client, but a round has only some of the clients.
+      ValueError: `draw` is no `Draw`, or (when a round is traced) `levels` has a limit per client, but a round has only
+        some of the clients.
 
     Examples:
       >>> from fedjax_priv.layers import within_budget
@@ -31,6 +33,8 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
       0.6 [ True  True  True]
       0.0 [False False False]
     """
+
+    _validate.part(Draw, "clients.everyone()", draw=draw)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         who, drawn = draw.apply(key, state[0], round, count)

@@ -115,7 +115,10 @@ def scheduled(members: ArrayLike) -> Draw:
       >>> print(cohort.client)
       [2 3]
     """
-    table = np.asarray(members)
+    try:
+        table = np.asarray(members)
+    except ValueError:  # rows of different lengths
+        table = np.empty(0)
     whole = table.ndim == 2 and table.size > 0 and table.dtype.kind in "iu"
     if not whole or (table < 0).any() or (np.diff(table.astype(np.int64), axis=1) <= 0).any():
         raise ValueError(f"members must be a table of integers >= 0 that increase along its rows, got {members!r}")
@@ -204,9 +207,13 @@ def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
 
     Everybody knows which clients these are. Their p_k is 0, or NaN if `left` is NaN.
 
+    Raises:
+      ValueError: `draw` is no `Draw`.
+
     Examples:
       >>> draw = only_if(everyone(), lambda cohort: cohort.gain - 0.5)  # those whose gain is above 0.5
     """
+    _validate.part(Draw, "clients.everyone()", draw=draw)
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who, state = draw.apply(key, state, round, count)

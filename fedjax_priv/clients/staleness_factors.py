@@ -32,7 +32,7 @@ def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int)
         with factor 0 would not be in the sum, and would hide nobody.
 
     Raises:
-      ValueError: an argument is out of range or traced.
+      ValueError: an argument is out of range or traced, or `draw` is no `Draw`.
 
     Examples:
       >>> draw = weighed_by_staleness(buffered(2, concurrency=3, max_staleness=9), levels=64)
@@ -41,6 +41,7 @@ def weighed_by_staleness(draw: Draw, power: float | Array = 0.5, *, levels: int)
       >>> print(who.staleness, who.factor)
       [0 0] [64 64]
     """
+    _validate.part(Draw, "clients.buffered(10, max_staleness=20)", draw=draw)
     scaled = mean_factors(draw.versions, {"power": power}, {"levels": levels})
     low = np.floor(scaled).astype(np.uint32)
     rest = (scaled - low).astype(np.float32)

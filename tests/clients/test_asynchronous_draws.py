@@ -187,6 +187,15 @@ def test_everyone_in_the_buffer_is_a_synchronous_round():
     assert (clients == np.arange(6)).all()
 
 
+def test_the_usual_limit_of_staleness_leaves_out_who_is_slow():
+    """Of 33 slots and K = 10 the limit is 16: few are left out, but half of the slowest, and nobody fast."""
+    mean_time = np.exp(np.random.default_rng(0).normal(size=60))
+    clients, _, selected, *_ = scheduled(60, 10, 33, mean_time=tuple(mean_time), max_staleness=16)
+    share = np.bincount(clients[~selected], minlength=60) / np.bincount(clients.ravel(), minlength=60)
+    assert 0.01 < (~selected).mean() < 0.04 and share[mean_time.argmax()] > 0.35
+    assert not share[mean_time < 0.7].any() and 6 < mean_time.max() / np.median(mean_time) < 7
+
+
 @pytest.mark.parametrize("capped", [{}, dict(max_jobs=10**6)])
 def test_clients_that_begin_together_have_independent_times(capped):
     """Where all restart in each round, their times are new: of the law, and no two of them go together."""

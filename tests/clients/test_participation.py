@@ -1,3 +1,4 @@
+import functools
 import inspect
 import math
 
@@ -8,7 +9,17 @@ import pytest
 from jax.extend.core import jaxprs_in_params
 
 from fedjax_priv.attacks.byzantine_clients import are_byzantine
-from fedjax_priv.clients import bernoulli, everyone, independent, sample, scheduled
+from fedjax_priv.clients import (
+    at_levels,
+    bernoulli,
+    everyone,
+    independent,
+    only_if,
+    sample,
+    scheduled,
+    weighed_by_staleness,
+)
+from fedjax_priv.layers import within_budget
 from fedjax_priv.theory.byzantine_cohorts import probability_of_more
 from helpers import p_value_of_subsets, refuses, same_bits
 
@@ -170,4 +181,16 @@ test_bad_arguments = refuses(
     ),
     (lambda: drawn(sample(5, num_byzantine=13)), "num_byzantine must be an integer from 0 to 12, got 13"),
     (lambda: everyone(num_byzantine=-1), "num_byzantine must be an integer >= 0"),
+    (lambda: inspect.unwrap(scheduled)([[0, 1], [2]]), "members must be a table of integers >= 0 that increase"),
+    *(
+        (
+            functools.partial(inspect.unwrap(of), everyone, *args, **how),
+            "draw must be a Draw, such as .* got everyone, ",
+        )
+        for of, args, how in (
+            (only_if, (lambda cohort: cohort.gain,), {}),
+            (weighed_by_staleness, (), {"levels": 2}),
+            (at_levels, (within_budget(0.6, budget=1.0),), {}),
+        )
+    ),
 )

@@ -62,6 +62,18 @@ def test_the_usual_capacity_is_exceeded_with_probability_1e_15():
     assert (np.diff(np.asarray(who.client), axis=1) > 0).all()
 
 
+def test_a_row_is_taken_as_often_as_the_cohort_says():
+    """Not with the probability of a client's coin: there are fewer rows than clients. A full cohort says 1 or 0."""
+    _, who = drawn(cyclic_poisson(0.05, 2), population=200, draws=4000)
+    rows = who.client.shape[1]
+    assert rows < 40 and (who.participation == who.participation[0, 0]).all()
+    error = np.sqrt(100 * 0.05 * 0.95 / 4000) / rows
+    assert abs(who.selected.mean() - who.participation[0, 0]) < 5 * error < abs(0.05 - who.participation[0, 0])
+    assert abs(who.selected.mean(0) - who.participation[0]).max() < 5 * np.sqrt(0.25 / 4000)
+    _, full = drawn(poisson(0.3, capacity=2), draws=100)
+    np.testing.assert_array_equal(full.participation, full.selected)
+
+
 def test_in_cyclic_poisson_groups_take_turns():
     for turn in range(3):
         present, who = drawn(cyclic_poisson(0.3, 3), population=6, round=turn + 3)
