@@ -7,11 +7,12 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean, trimmed_mean
-from fedjax_priv.attacks import alie, foe, gaussian, infinite, on_updates, optimal_alie, optimal_foe, sign_flip
+from fedjax_priv.attacks import alie, foe, gaussian, infinite, on_sparse, on_updates, optimal_alie, optimal_foe, sign_flip
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, scale, stack, weighted_mean
+from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.status import Status
 from helpers import cohort_of, mesh_of, remembering, same_bits, targets
 
@@ -39,6 +40,18 @@ def test_only_byzantine_clients_that_take_part_are_replaced():
         np.testing.assert_allclose(y, expected, rtol=1e-5)
         np.testing.assert_array_equal(np.asarray(y)[1:6], expected[1:6])
         assert state == () and sent.bits == sent.status == 0
+
+
+def test_what_is_sent_of_an_attack_is_what_is_largest_of_either_sign():
+    """On dense rows of honest clients that sent other coordinates; these keep theirs."""
+    who = cohort_of(3)._replace(byzantine=jnp.array([False, False, True]))
+    position = jnp.array([[0, 2], [2, 3], [1, 4]])
+    x = Sparse(jnp.array([[8.0, -6.0], [-2.0, 4.0], [9.0, 9.0]]), position)
+    y, _, _ = on_sparse(foe(1.0), num_params=5).encode(KEY, (), (), x, who)
+    np.testing.assert_array_equal(y.position[:2], position[:2])
+    np.testing.assert_array_equal(y.value[:2], x.value[:2])
+    chosen = dict(zip(y.position[2].tolist(), y.value[2].tolist(), strict=True))
+    assert chosen == {0: -4.0, 2: 4.0}, "minus the mean of [8, 0, -6, 0, 0] and [0, 0, -2, 4, 0]"
 
 
 @pytest.mark.parametrize(

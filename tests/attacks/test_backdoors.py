@@ -73,6 +73,13 @@ def test_the_mean_lands_on_the_attackers_model(rate):
     np.testing.assert_allclose(rate * rows.mean(0), x[:2].mean(0), atol=1e-5)
 
 
+def test_clients_that_take_no_part_are_no_clients_of_the_mean():
+    """Three of five take part, one of them Byzantine: three times its own update."""
+    there, byzantine = jnp.array([True, True, False, True, False]), jnp.array([False, True, False, False, False])
+    sent = model_replacement()(KEY, jnp.ones((5, 2)), there & ~byzantine, byzantine)
+    np.testing.assert_array_equal(sent[1], [3.0, 3.0])
+
+
 def test_a_norm_bound_keeps_the_direction():
     x = np.random.default_rng(4).normal(size=(6, 5)).astype(np.float32)
     byzantine = jnp.arange(6) < 2

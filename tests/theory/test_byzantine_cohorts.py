@@ -19,10 +19,15 @@ def test_the_tail_of_the_hypergeometric_law(setting):
     assert probability_of_more(*setting) == pytest.approx(tail(*setting), rel=1e-9)
 
 
-def test_no_smaller_number_would_do():
-    found = tolerated_for(100, 10, 20, rounds=200, risk=0.05)
-    fails = lambda f: 1 - (1 - tail(100, 10, 20, f)) ** 200
-    assert fails(found) <= 0.05 < fails(found - 1)
+@pytest.mark.parametrize("rounds", [1, 2, 3, 200])
+def test_no_smaller_number_would_do(rounds):
+    fails = lambda f: 1 - (1 - tail(100, 10, 20, f)) ** rounds
+    for f in range(4, 9):  # a risk just above what is exceeded with f, and just below
+        assert tolerated_for(100, 10, 20, rounds=rounds, risk=fails(f) * 1.001) == f
+        assert tolerated_for(100, 10, 20, rounds=rounds, risk=fails(f) * 0.999) == f + 1
+
+
+def test_the_least_that_is_needed_at_the_ends():
     assert tolerated_for(10, 3, 10, rounds=5, risk=0.5) == 3, "all come"
     assert tolerated_for(10, 0, 4, rounds=5, risk=0.5) == 0
 
