@@ -15,7 +15,7 @@ from jaxtyping import Array, Int, Int32, PyTree
 from fedjax_priv.engine.all_runs import largest_of_all_runs
 
 PARTS = (1, 4, 16)
-"""A loop runs with all clients, then with a quarter of them, then with a 16th. Each is a program of its own."""
+"""A loop runs with all clients, then with a quarter of them, then with a 16th. Each is its own program."""
 Step = Callable[[Array, PyTree], PyTree]
 """`(time, state [b, ...]) -> state`."""
 
