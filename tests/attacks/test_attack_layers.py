@@ -7,7 +7,17 @@ import optax
 import pytest
 
 from fedjax_priv.aggregators import mean, trimmed_mean
-from fedjax_priv.attacks import alie, foe, gaussian, infinite, on_sparse, on_updates, optimal_alie, optimal_foe, sign_flip
+from fedjax_priv.attacks import (
+    alie,
+    foe,
+    gaussian,
+    infinite,
+    on_sparse,
+    on_updates,
+    optimal_alie,
+    optimal_foe,
+    sign_flip,
+)
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
