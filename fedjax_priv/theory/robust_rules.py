@@ -47,8 +47,9 @@ def trimmed_mean_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
 def coordinate_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
     """`(n - 1) / (n + 1 - 2f)` for odd n and `(n - 2) / (n + 2 - 2f)` for even n, exact in any dimension.
 
-    The median of an even number of values is the mean of the two in the middle. Arguments and errors are those of
-    `least_kappa`; the proof is that of `trimmed_mean_kappa`.
+    The median of an even number of values is the mean of the two in the middle; with the lower of them, as of
+    `coordinate_median("lower")`, it is `n / (n - 2f)`. Arguments and errors are those of `least_kappa`; the proof is
+    that of `trimmed_mean_kappa`.
 
     Examples:
       >>> print(coordinate_median_kappa(10, 2))

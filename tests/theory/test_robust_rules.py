@@ -39,6 +39,14 @@ def test_rules_of_order_statistics(n, f):
         assert coordinate_median_kappa(n, f) == pytest.approx(of_order_statistics(median(n), f), rel=1e-9)
 
 
+@pytest.mark.parametrize(("n", "f"), [(n, f) for n, f in SETTINGS if n % 2 == 0])
+def test_the_lower_median_of_an_even_number_is_worse(n, f):
+    """By symmetry as the upper one, on which Byzantine rows above all others have most influence."""
+    upper = np.eye(n)[n // 2]
+    assert of_order_statistics(upper, f) == pytest.approx(n / (n - 2 * f), rel=1e-9)
+    assert n / (n - 2 * f) > coordinate_median_kappa(n, f)
+
+
 def test_the_table():
     n, f = np.array([7, 11, 15, 16]), np.array([2, 3, 4, 3])
     np.testing.assert_allclose(trimmed_mean_kappa(n, f), [2 / 3, 0.6, 4 / 7, 0.3])
