@@ -143,11 +143,17 @@ def test_scaling(name, seed):
         alike(direction(name, -4 * rows, count), -4 * direction(name, rows, count), 4.0)
 
 
+def far_rows(name):
+    """As many as a rule tolerates. Two where one leads to hundreds of passes, in which eigenvalues cross: no dtype is
+    exact enough to say which eigenvector is then the first."""
+    return 2 if name == "caf, byzfl" else max(RULES[name].tolerates(G), 0)
+
+
 @pytest.mark.parametrize("name", keeping("S"))
 def test_huge_and_tiny_rows_are_rows_as_others(name):
     """Squares of float32 vanish below 1e-19 and overflow above 1e19; the first rows are far, and must not win ties."""
     rows = some_rows(8)[0]
-    rows[: max(RULES[name].tolerates(G), 0)] *= 30
+    rows[: far_rows(name)] *= 30
     if name in TRUSTING:
         rows = rows[::-1].copy()
     expected = RULES[name].reference(rows.astype(np.float64))
@@ -159,7 +165,7 @@ def test_huge_and_tiny_rows_are_rows_as_others(name):
 @pytest.mark.parametrize("name", [name for name in keeping("T") if name in keeping("S")])
 def test_tiny_differences_beside_what_rows_have_in_common(name):
     rows = some_rows(9)[0]
-    rows[: max(RULES[name].tolerates(G), 0), 1:] *= 30
+    rows[: far_rows(name), 1:] *= 30
     if name in TRUSTING:
         rows = rows[::-1].copy()
     rows[:, 0] = 0
