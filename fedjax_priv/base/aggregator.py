@@ -25,8 +25,8 @@ class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
     `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
-    is NaN. None: unknown. It is what the authors of a rule say; `aggregators.weiszfeld` and `dnc` describe Byzantine rows
-    that take them anywhere all the same. A rule can also be called on an array: `mean()(rows)`.
+    is NaN. None: unknown. For `aggregators.weiszfeld` and `dnc` it is what their authors say; their docstrings describe
+    Byzantine rows that take them anywhere all the same. A rule can also be called on an array: `mean()(rows)`.
 
     A round without rows fails, unless `needs_rows` is False: then noise of the server hides that nobody came. With
     `tells`, a part of its state is sent to the clients with the model, and `Local.apply` gets both as `Told`: numbers

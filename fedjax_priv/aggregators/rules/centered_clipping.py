@@ -24,7 +24,8 @@ def centered_clipping(radius: float | Array = 0.5, steps: int = 5, start: Start 
 
     One call moves `v` by at most `steps * radius`, whatever the rows `[g, d]` hold, and returns the last `v`. A row
     that is not finite, or farther than 1e18 times the radius, counts in `M` but does not move `v`.
-    f Byzantine rows of M, whatever they hold, move the direction of a call by at most `2 steps radius f / M`. That is no
+
+    By what they hold, f Byzantine rows of M move the direction of a call by at most `2 steps radius f / M`. That is no
     bound on its distance from the honest rows: it does not reach them if they are farther than `steps * radius` from
     where a call starts.
 
