@@ -10,7 +10,7 @@ MOST_STEPS = 300
 SLACK = 1 + 1e-4
 """Points at the same distance but for rounding are treated alike."""
 ROUNDING = 1e-6
-"""A point may be so far from itself, in units of the largest magnitude: XLA may compute it twice, with two roundings."""
+"""A point may be so far from itself, as part of the largest magnitude: XLA may compute it twice, rounded otherwise."""
 
 
 def largest_cluster(points: Float[Array, "g k"], ok: Bool[Array, " g"]) -> Bool[Array, " g"]:
