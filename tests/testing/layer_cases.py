@@ -353,7 +353,8 @@ BUILDERS = {
     "attack_layer",
     "integer_noise",
     "masked_sum",
+    "mean_under",
     "sparsifier",
     "stateless",
     "weighted_by",
-}  # of layers: they are no layer themselves
+}  # of layers and systems: they are none themselves
