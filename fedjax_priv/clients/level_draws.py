@@ -33,7 +33,6 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
       0.6 [ True  True  True]
       0.0 [False False False]
     """
-
     _validate.part(Draw, "clients.everyone()", draw=draw)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:

@@ -276,7 +276,7 @@ def _training(
         return _Training(params, velocity, order, state.loss + total, samples)
 
     def train(start: _Training, block: _Block, most: int, *, even: bool) -> _Training:
-        """`even`: all clients take `most` steps, for which accelerators need only one loop, of known length."""
+        """`even`: clients with samples take `most` steps, for which accelerators need one loop, of known length."""
         step_of = lambda block: functools.partial(step, block, most * batch_size)
         on_cpu = lambda: jax.lax.fori_loop(0, largest_of_all_runs(block.end), step_of(block), start)
         known = lambda: jax.lax.fori_loop(0, most, step_of(block), start)

@@ -46,7 +46,7 @@ def narrowing_loop(step_of: Callable[[Int32[Array, " k"]], Step], end: Int[Array
       >>> print(narrowing_loop(step_of, end, jnp.zeros(3, jnp.int32)))
       [2 5 0]
     """
-    order = jnp.argsort(-end, stable=True).astype(jnp.int32)
+    order = jnp.argsort(end, stable=True, descending=True).astype(jnp.int32)
     state, time = _at(start, order), jnp.int32(0)
     sizes = widths(end.size)
     for size, next_size in zip(sizes, [*sizes[1:], 0], strict=True):

@@ -258,3 +258,5 @@ def test_counts_of_any_integer_type_train_the_same(dtype):
         return jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(D), data), data)
 
     assert same_bits(run(count.astype(dtype)), run(count.astype(np.int32)))
+    with accelerator_forms():
+        assert same_bits(run(count.astype(dtype)), run(count.astype(np.int32)))
