@@ -79,8 +79,8 @@ def telling_weights():
 
 SYSTEMS = {
     "fedavg": systems.fedavg,
-    "secagg": functools.partial(systems.secagg, num_clients=5),
-    "lightsecagg": functools.partial(systems.lightsecagg, num_clients=5, num_params=33),
+    "secagg": functools.partial(systems.secagg, num_clients=5, elide=True),
+    "lightsecagg": functools.partial(systems.lightsecagg, num_clients=5, num_params=33, elide=True),
 }
 
 

@@ -194,7 +194,7 @@ def test_secagg_scales_by_cohort_and_dropout_and_passes_its_threshold_on():
     """The mean of the sum over draws and dropouts is sum_i beta_i y_i: beta_i n / cohort / (1 - dropout) each."""
     data, n = targets(8, 5), 8
     how = dict(num_clients=n, cohort_size=6, dropout=0.25, levels=2.0**20, mesh=None)
-    _, _, info = one_round(secagg(towards_target(), threshold=2, **how), data)
+    _, _, info = one_round(secagg(towards_target(), threshold=2, elide=True, **how), data)
     weight = np.asarray(data.count) / np.asarray(data.count).sum() * n / 6 / 0.75
     mine = np.asarray(info.client)[np.asarray(info.counted)]
     assert len(mine) >= 2

@@ -132,12 +132,11 @@ def test_the_sum_is_that_of_the_clipped_gradients_of_mean_losses():
     assert np.abs(by_hand(data, counted) - by_hand(first_samples, counted)).max() > 0.1
 
 
-@pytest.mark.parametrize(("block", "devices"), [(7, 1), (None, 3), (40, 8)])
-def test_blocks_and_devices_change_no_bit(block, devices):
-    data = population(150, 1)
-    local = clients.fedsgd(LOSS)
+def test_blocks_and_devices_change_no_bit():
+    data, local = population(150, 1), clients.fedsgd(LOSS)
     first = step(round_of(local, 150), data)
-    assert same_bits(first, step(round_of(local, 150, block=block, mesh=mesh_of(devices)), data))
+    for block, devices in ((7, 1), (None, 3)):
+        assert same_bits(first, step(round_of(local, 150, block=block, mesh=mesh_of(devices)), data))
 
 
 def test_no_client_has_a_row():
@@ -225,7 +224,7 @@ def test_a_chunk_without_a_selected_client_costs_no_training():
     assert n > 2 * sums_of_updates.CHUNK
 
 
-@pytest.mark.parametrize("weights", [{}, {"weight_cap": 2.0}, {"weight_cap": 2.0, "clip_quantile": 0.5}])
+@pytest.mark.parametrize("weights", [{}, {"weight_cap": 2.0, "clip_quantile": 0.5}])
 def test_dp_fedavg_is_that_of_single_rows_and_leaves_out_what_is_not_finite(weights):
     n, data = 150, population(150, 3)
     x, y = data.examples

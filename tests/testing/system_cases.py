@@ -151,6 +151,8 @@ SYSTEMS = {
 BOUNDED = {name for name in SYSTEMS if "dp_fedavg" in name} | {"fedbuff, private", "secure_fedbuff, private"}
 RATE = 0.25
 PLACES = {name: [] if "," in name else [(2, 2)] for name in SYSTEMS}
+PLACES |= {name: [] for name in ("common_secagg", "distributed_dp_fedavg", "share")}
 PLACES |= {"fedavg": [(2, 2), (1, 8), (2, 3)], "sparse_secagg": [(1, 8)], "wireless, estimated": [(2, 2)]}
 """Blocks and devices beside blocks of 3 on one: with eight devices one of them has none of the seven clients, with
-three nothing divides. Every system is compiled anew for each, so only two systems go there."""
+three nothing divides. Every system is compiled anew for each, so only two systems go there, and those that put other
+layers on the masks of `secagg` stay where they are."""

@@ -1,7 +1,9 @@
 """The laws every layer and every system keeps; a public one that is missing from the tables fails."""
 
+import functools
 import importlib
 import inspect
+import itertools
 import pkgutil
 import typing
 
@@ -11,9 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from absl.testing import parameterized
-from hypothesis import given
-from hypothesis import strategies as st
 from testing.layer_cases import BUILDERS, DEPENDS_ON_PEERS, LAYERS, MASKED, UNBIASED
 from testing.system_cases import BOUNDED, PLACES, RATE, SYSTEMS
 
@@ -25,7 +24,8 @@ from fedjax_priv.clients.control_variates import Controlled
 from fedjax_priv.status import Status
 from fedjax_priv.testing import NUM_CLIENTS as N
 from fedjax_priv.testing import NUM_PARAMS as D
-from fedjax_priv.testing import check_draws, check_layer, check_round_trip, check_system
+from fedjax_priv.testing import check_layer, check_round_trip, check_system
+from fedjax_priv.testing.single_layer_round import cohort_of, layer_round, run_layer, survivors
 from helpers import mesh_of, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(7)
@@ -56,41 +56,48 @@ def test_only_layers_of_the_table_have_claims_of_their_own(named):
     assert named <= LAYERS.keys()
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_keeps_the_laws(name):
-    """Compiled; the keys of masks, which depend on all peers, are tested in layers/test_mask.py."""
-    claims = dict(unbiased=name in UNBIASED, masked=name in MASKED, by_number=name not in DEPENDS_ON_PEERS)
-    check_layer(LAYERS[name], **claims)
-
-
-@pytest.mark.parametrize("name", sorted(DEPENDS_ON_PEERS))
-def test_no_layer_is_let_off_a_law_that_it_keeps(name):
-    refused = "^num_clients must be the size of every cohort"
-    with pytest.raises((AssertionError, ValueError), match=f"^law 5 |{refused}"):
-        check_draws(LAYERS[name])
-
-
-@given(lost=st.lists(st.sets(st.integers(0, N - 1), max_size=3).map(sorted), min_size=1, max_size=3))
-@pytest.mark.parametrize("name", [name for name in LAYERS if "," not in name])
-def test_whoever_is_lost_the_rest_is_summed(name, lost):
-    """Law 1, in the program of the test above."""
-    check_round_trip(LAYERS[name], lost)
-
-
 PUT_TOGETHER = {
-    "common_coordinates, masked", "pairwise_masks, groups", "pairwise_masks, neighbours", "pairwise_masks, ring",
-    "enrolled_masks, ring", "sparse_masks, dense", "thresholded_masks, pairwise",
+    "common_coordinates, masked", "over_opened", "pairwise_masks, groups", "pairwise_masks, neighbours",
+    "pairwise_masks, ring", "enrolled_masks, ring", "sparse_masks, dense", "stack", "thresholded_masks, pairwise",
 }  # fmt: skip
 """Cases of parts that run alone in other cases; without jit, each shape of an operation is a program."""
 
 
-class TestLayersInOtherWays(chex.TestCase):
-    """As in the test above, but not compiled. Arguments lie on a device: a variant that puts them there is the same."""
+def peers_matter(case):
+    """Whether clients of the first group send something else when its last member takes no part."""
+    *others, out = np.flatnonzero(case.group == 0)
+    sent = []
+    for lost in ([], [out]):
+        there = survivors(N, lost)
+        sent.append(run_layer(case.layer, KEY, jnp.asarray(case.updates), case.cohort._replace(selected=there), there))
+    return not same_bits(*(jax.tree.map(lambda a: a[np.array(others)], found["upload"]) for found in sent))
 
-    @chex.variants(without_jit=True)
-    @parameterized.named_parameters(*((name.replace(", ", "_"), name) for name in LAYERS if name not in PUT_TOGETHER))
-    def test_a_layer(self, name):
-        check_layer(LAYERS[name], variant=self.variant)
+
+def refuses_other_sizes(case):
+    few = cohort_of(N - 1)
+    with pytest.raises(ValueError, match="^num_clients must be the size of every cohort"):
+        jax.eval_shape(functools.partial(layer_round, case.layer), KEY, case.updates[1:], few, few.selected)
+
+
+@pytest.mark.parametrize("name", LAYERS, scope="class")
+class TestLayers:
+    """All tests of a layer come one after the other, and share its program."""
+
+    def test_a_layer_keeps_the_laws(self, name):
+        """The keys of masks, which depend on all peers, are tested in layers/test_mask.py."""
+        claims = dict(unbiased=name in UNBIASED, masked=name in MASKED, by_number=name not in DEPENDS_ON_PEERS)
+        check_layer(LAYERS[name], **claims)
+        if "," not in name:
+            check_round_trip(LAYERS[name], [*itertools.combinations(range(N), 3), *itertools.combinations(range(N), 2)])
+        if name not in PUT_TOGETHER:
+            check_layer(LAYERS[name], variant=lambda run: run)
+
+    def test_only_layers_that_say_so_depend_on_peers(self, name):
+        """No layer is let off law 5 that keeps it."""
+        if peers_matter(LAYERS[name]):
+            assert name in DEPENDS_ON_PEERS
+        elif name in DEPENDS_ON_PEERS:
+            refuses_other_sizes(LAYERS[name])
 
 
 def system_of(name, block=3, devices=1):
