@@ -125,8 +125,7 @@ def test_dp_sgd_is_one_step_of_it():
 
 
 def started(algorithm):
-    state = algorithm.init(KEY, MODEL.init(KEY), DATA)
-    return jax.eval_shape(lambda: algorithm.step(KEY, state, DATA))
+    return jax.eval_shape(lambda: algorithm.step(KEY, algorithm.init(KEY, MODEL.init(KEY), DATA), DATA))
 
 
 INCREASE = "members must be a table of integers >= 0 that increase along its rows, got"

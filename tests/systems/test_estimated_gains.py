@@ -156,7 +156,7 @@ def test_clients_join_and_are_chosen_by_what_they_know():
 
 
 test_a_system_that_takes_gains_for_known_refuses_them = refuses(
-    lambda make: stepped(make(moments("mmse")[2])),
+    lambda make: jax.eval_shape(lambda: stepped(make(moments("mmse")[2]))),
     (lambda f: system(f, access="orthogonal"), "access must be 'multiple' where clients do not know their gains"),
     (lambda f: over_the_air_vote(towards_target(), fading=f, mesh=None), "channel must be true_gains"),
     (lambda f: two_tone_vote(towards_target(), fading=f, mesh=None), "channel must be true_gains"),
