@@ -33,6 +33,7 @@ K, D, SIGMA2, N0, C, LEAST, M, V = 6, 5, 0.05, 0.02, 0.9, 0.2, 4, 0.3
 G = np.random.default_rng(5).normal(size=(K, D)) @ np.diag([1.0, 0.3, 0.6, 0.9, 0.8])
 DATA = ClientData(jnp.asarray(-G, jnp.float32), jnp.arange(K) + 1)
 PILOTS = estimated(rayleigh(), pilot_energy=0.4, receiver_noise=N0)  # v = 0.1
+FADING = {"phase": turned(rayleigh(), deviation=0.8), "mmse": PILOTS}
 ACROSS = np.zeros((D, D))  # x -> the coordinates of j x; the last is alone, and what leaves it is not looked at
 ACROSS[[0, 1, 2, 3], [1, 0, 3, 2]] = [-1, 1, -1, 1]
 
@@ -55,15 +56,21 @@ def one_round(one, key=KEY):
     return one.step(key, one.init(key, jnp.zeros(D), DATA), DATA)[1]
 
 
-def rounds_of(one, seed):
-    """`(directions, amplitudes)` of first rounds of many runs."""
+@functools.cache
+def rounds_of(name, seed, **how):
+    """`(directions, measured)` of first rounds of many runs."""
+    one = blind(**how) if name == "blind" else system(FADING[name], **how)
 
     @jax.jit
     def run(keys):
-        of = lambda key: (lambda info: (info.direction, info.measured["amplitude"]))(one_round(one, key))
+        def of(key):
+            info = one_round(one, key)
+            return info.direction, {name: value for name, value in info.measured.items() if value.ndim == 1}
+
         return jax.lax.map(of, keys, batch_size=2000)
 
-    return [np.asarray(found, np.float64) for found in run(jax.random.split(jax.random.key(seed), 10_000))]
+    found, told = run(jax.random.split(jax.random.key(seed), 10_000))
+    return np.asarray(found, np.float64), {name: np.asarray(value) for name, value in told.items()}
 
 
 def misses(sample, expected):
@@ -85,12 +92,11 @@ def of_pairs(error, **how):
 def test_real_and_imaginary_parts_mix_through_the_phase(name):
     """The Gram matrix of the error, within 3 standard errors; one without the mixing, or of one per use, is far off."""
     mean, real, imaginary = turned_coefficient(0.8)
-    fading = turned(rayleigh(), deviation=0.8) if name == "phase" else PILOTS
     if name == "mmse":
         of = estimated_coefficient(0.1, LEAST)
         mean, real, imaginary = of.mean, of.variance / 2, of.variance / 2
-    found, amplitude = rounds_of(system(fading), seed=5)
-    sends = amplitude > 0
+    found, told = rounds_of(name, seed=5)
+    sends = told["amplitude"] > 0
     found, sends = (each[sends.any(1)] for each in (found, sends))
     error = found - sends @ G / sends.sum(1, keepdims=True)
     expected = lambda sends, mixed=imaginary: grams(sends, mean, real, mixed)
@@ -116,7 +122,7 @@ def grams(sends, mean, real, imaginary):
 @pytest.mark.parametrize(("kind", "every"), [("individual", False), ("common", True)])
 def test_both_modes_of_many_antennas_have_the_moments_of_the_closed_form(kind, every):
     """Within 3 standard errors; without the mixing, or with a circular B, they are far off."""
-    found, _ = rounds_of(blind(pilots=kind, every_antenna=every), seed=9)
+    found, _ = rounds_of("blind", seed=9, pilots=kind, every_antenna=every)
     error = found - G.mean(0)
     of = combined_coefficients(K, M, error=V, pilots=kind)
     how = dict(noise_variance=SIGMA2, receiver_noise=N0, amplitude=C, error=V, pilots=kind)
@@ -184,40 +190,43 @@ def test_an_amplitude_by_the_number_of_parameters_is_that_of_the_update():
 
 def test_nothing_mixes_where_phases_are_known():
     """Of the same rounds with one per use; where phases err, they are others."""
-    make = lambda number, off: system(turned(rayleigh(), deviation=off), receiver_noise=0.0, coordinates_per_use=number)
-    found = jax.jit(lambda: [one_round(make(number, off)).direction for off in (0.0, 0.5) for number in (1, 2)])()
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
-    assert np.max(abs(found[2] - found[3])) > 0.01
+
+    @jax.jit
+    def of_each(off):
+        each = [system(turned(rayleigh(), deviation=off), receiver_noise=0.0, coordinates_per_use=n) for n in (1, 2)]
+        return [one_round(one).direction for one in each]
+
+    np.testing.assert_allclose(*of_each(0.0), rtol=1e-5)
+    assert np.max(abs(np.subtract(*of_each(0.5)))) > 0.01
 
 
 def test_a_round_has_the_same_bits_in_any_blocks():
-    make = lambda block: [system(PILOTS, block=block), blind(block=block), blind(block=block, every_antenna=True)]
-    few, many = ([jax.jit(lambda one=one: one_round(one).direction)() for one in make(block)] for block in (1, K))
-    assert all(same_bits(*pair) for pair in zip(few, many, strict=True))
+    few, many = (jax.jit(lambda block=block: one_round(blind(block=block)).direction)() for block in (1, K))
+    assert same_bits(few, many)
 
 
-def as_run(info):
-    arrays = {name: (("round", "client"), np.asarray(value)[None]) for name, value in info.measured.items()
-              if value.ndim == 1}  # fmt: skip
+def as_run(told):
+    arrays = {name: (("round", "client"), value[None]) for name, value in told.items()}
     return xr.Dataset(arrays, attrs={"num_params": D})
 
 
 def test_half_the_uses_and_seconds_and_the_same_energy():
     """Three complex uses for five; at the same level a use carries the energy of two coordinates."""
-    make = lambda number: [system(PILOTS, coordinates_per_use=number), blind(coordinates_per_use=number)]
-    infos = jax.jit(lambda: [one_round(one) for number in (1, 2) for one in make(number)])()
-    runs = [as_run(info) for info in infos]
-    for before, now in zip(runs[:2], runs[2:], strict=True):
-        sends = before.amplitude > 0
-        np.testing.assert_array_equal(now.channel_uses, 6 * sends)
-        np.testing.assert_array_equal(before.channel_uses, 10 * sends)
-        spent = [air_resources(run, OnAir(hertz=100.0), receiver_noise=N0) for run in (before, now)]
-        assert float((spent[0] - spent[1]).air_seconds.item()) == pytest.approx(4 / 200)
-        np.testing.assert_allclose(spent[0].joules, spent[1].joules, rtol=1e-5)
-        links = [link_measures(run, receiver_noise=N0, access="multiple") for run in (before, now)]
-        assert (links[0] - links[1]).channel_uses.item() == 4
-        snr = (links[1] - links[0]).received_snr_db.item()
-        assert snr == pytest.approx(10 * np.log10(10 / 6), abs=1e-4)
+    one, key = system(PILOTS, coordinates_per_use=1), jax.random.split(jax.random.key(5), 10_000)[0]
+    told = jax.device_get(jax.jit(lambda: one_round(one, key).measured)())
+    before, now = as_run(told), as_run({name: value[0] for name, value in rounds_of("mmse", seed=5)[1].items()})
+    sends = before.amplitude > 0
+    np.testing.assert_array_equal(now.channel_uses, 6 * sends)
+    np.testing.assert_array_equal(before.channel_uses, 10 * sends)
+    spent = [air_resources(run, OnAir(hertz=100.0), receiver_noise=N0) for run in (before, now)]
+    assert float((spent[0] - spent[1]).air_seconds.item()) == pytest.approx(4 / 200)
+    np.testing.assert_allclose(spent[0].joules, spent[1].joules, rtol=1e-5)
+    links = [link_measures(run, receiver_noise=N0, access="multiple") for run in (before, now)]
+    assert (links[0] - links[1]).channel_uses.item() == 4
+    snr = (links[1] - links[0]).received_snr_db.item()
+    assert snr == pytest.approx(10 * np.log10(10 / 6), abs=1e-4)
+    of_blind = rounds_of("blind", seed=9, pilots="individual", every_antenna=False)[1]
+    assert (of_blind["amplitude"] > 0).all() and (of_blind["channel_uses"] == 6).all()
 
 
 test_bad_arguments = refuses(

@@ -10,6 +10,7 @@ from fedjax_priv.aggregators import mean
 from fedjax_priv.audit import direction_canary, scores, two_worlds
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
+from fedjax_priv.layers import plain_field
 from fedjax_priv.layers.secure_sum import bitmap
 from fedjax_priv.ledger import ledger
 from fedjax_priv.systems import fedrep, secagg, sparse_secagg
@@ -23,19 +24,20 @@ CLIP, VARIANCE = 0.5, 1e-3
 SYSTEMS = {
     "secagg": lambda local, **how: secagg(local, num_clients=N, dropout=0.1, levels=LEVELS, **how),
     "sparse_secagg": lambda local, **how: sparse_secagg(
-        local, num_clients=N, alpha=0.9, dropout=0.1, levels=LEVELS, **how
+        local, num_clients=N, alpha=0.9, dropout=0.1, levels=LEVELS, elide=True, **how
     ),
     "fedrep": lambda local, **how: fedrep(
-        local, num_clients=N, num_params=D, ratio=1.0, buffer_size=3, aggregate=mean(), levels=LEVELS, **how
+        local, num_clients=N, num_params=D, ratio=1.0, buffer_size=3, aggregate=mean(), levels=LEVELS, elide=True, **how
     ),
 }
+IN_THE_CLEAR = {"secure_sum": plain_field()}
 
 
-def rounds(name, trials=300):
+def rounds(name, trials=300, **how):
     """Directions of first rounds that hold next to nothing but noise, and what is known of them."""
     system = SYSTEMS[name](
-        towards_target(), clip=1 / LEVELS, noise_variance=VARIANCE, elide=True, mesh=None, block=N,
-        observe=lambda view: view.clear,
+        towards_target(), clip=1 / LEVELS, noise_variance=VARIANCE, mesh=None, block=N,
+        observe=lambda view: view.clear, **how,
     )  # fmt: skip
     one = lambda key: system.step(key, system.init(key, jnp.zeros(D), DATA), DATA)[1]
     info = jax.jit(jax.vmap(one))(jax.random.split(KEY, trials))
@@ -49,7 +51,7 @@ def has_variance(values, expected):
 
 
 def test_a_sum_has_the_noise_of_its_survivors():
-    direction, info = rounds("secagg")
+    direction, info = rounds("secagg", **IN_THE_CLEAR)
     assert (direction * LEVELS == np.rint(direction * LEVELS)).all()
     scaled = direction / np.sqrt(info.counted.sum(1))[:, None]
     assert len(set(info.counted.sum(1))) > 1
@@ -58,7 +60,7 @@ def test_a_sum_has_the_noise_of_its_survivors():
 
 def test_a_coordinate_has_the_noise_of_those_who_send_it():
     direction, info = rounds("sparse_secagg")
-    located = jax.vmap(jax.vmap(lambda row: bitmap.unpack(row, D)))(info.observed["mask"])
+    located = jax.jit(jax.vmap(jax.vmap(lambda row: bitmap.unpack(row, D))))(info.observed["mask"])
     senders = (np.asarray(located) & info.counted[:, :, None]).sum(1)
     assert not direction[senders == 0].any() and 1 in senders
     assert has_variance(direction[senders > 0] / np.sqrt(senders[senders > 0]), VARIANCE)
@@ -75,7 +77,7 @@ def test_blocks_and_devices_change_no_bit():
 
     def run(block, devices):
         system = SYSTEMS["secagg"](
-            remembering(), clip=CLIP, noise_variance=VARIANCE, block=block, mesh=mesh_of(devices), elide=True
+            remembering(), clip=CLIP, noise_variance=VARIANCE, block=block, mesh=mesh_of(devices), **IN_THE_CLEAR
         )
         return jax.jit(lambda data: system.step(KEY, system.init(KEY, jnp.zeros(D), data), data))(DATA)
 
@@ -90,19 +92,15 @@ def audited(noise_variance, trials=20_000):
     """A lower bound from the server's sums, and what the ledger says."""
     canary = direction_canary(KEY, USERS, PARAMS, 3 * USERS * CLIP)
 
-    def make(local, observe):
-        return secagg(
-            local, num_clients=USERS, clip=CLIP, noise_variance=noise_variance, levels=LEVELS, elide=True,
-            observe=observe, mesh=None,
-        )  # fmt: skip
-
+    how = {"num_clients": USERS, "clip": CLIP, "noise_variance": noise_variance, "levels": LEVELS, "mesh": None}
+    make = lambda local, observe: secagg(local, observe=observe, **how, **IN_THE_CLEAR)
     params = jnp.zeros(PARAMS)
     seen = lambda seen: (
         field.to_signed(seen.info.observed.received.value[0]).astype(jnp.float32) @ canary.toward(params)
     )
     worlds = scores(make, canary, seen, KEY, params=params, trials=trials, at_once=1000)
     data = ClientData((jnp.zeros((USERS, 1)),), jnp.ones(USERS, jnp.int32))
-    said = ledger(make(towards_target(), None), round_of(USERS, PARAMS), data, delta=DELTA)
+    said = ledger(secagg(towards_target(), **how), round_of(USERS, PARAMS), data, delta=DELTA)
     return two_worlds(*worlds, delta=DELTA).epsilon, said[0].proved.epsilon[0]
 
 

@@ -13,13 +13,13 @@ from scipy import stats
 
 from fedjax_priv import Keep, simulate
 from fedjax_priv.clients import buffered, everyone
-from fedjax_priv.layers import average, coded_masks, discounted_mean, plain, plain_field, plain_ring, stack
+from fedjax_priv.layers import average, discounted_mean, plain, plain_field, plain_ring, stack
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedbuff
 from fedjax_priv.theory import gaussian
-from helpers import Q, engine, refuses, remembering, rounds_of, same_bits, targets, towards_target
+from helpers import Q, engine, refuses, remembering, rounds_of, same_bits, targets
 
 KEY, N, D, K, M, ROUNDS = jax.random.key(9), 12, 8, 3, 9, 12
 DATA = targets(N, D)
@@ -36,15 +36,16 @@ def run(**how):
     return jax.device_get(rounds_of(system_of(**how), KEY, jnp.zeros(D), DATA, ROUNDS))
 
 
-@pytest.mark.parametrize(("normalize", "power"), [("buffer", 0.5), ("weights", 1.0)])
-def test_against_a_loop(normalize, power):
+@pytest.mark.parametrize("how", [{}, {"normalize": "weights", "staleness_power": 1.0}], ids=["buffer", "weights"])
+def test_against_a_loop(how):
     """Who came and how late is the run's; the rest is computed again, in float64."""
-    states, infos = run(normalize=normalize, staleness_power=power)
+    states, infos = run(**how)
+    power = how.get("staleness_power", 0.5)
     x, history = np.asarray(DATA.examples, float), [np.zeros(D)]
     for round, (who, late) in enumerate(zip(infos.client, infos.measured["staleness"], strict=True)):
         weight = (1.0 + late) ** -power
         update = np.array([history[round - tau] - x[i] for i, tau in zip(who, late, strict=True)])
-        total = K if normalize == "buffer" else weight.sum()
+        total = weight.sum() if how else K
         history.append(history[-1] - weight @ update / total)
     np.testing.assert_allclose(states.params, history[1:], atol=1e-4)
     assert infos.measured["staleness"].max() > 2
@@ -58,12 +59,10 @@ def test_every_flush_has_k_arrivals_and_a_time():
     assert (time == time[:, :1]).all() and (np.diff(time[:, 0]) > 0).all()
 
 
-def test_a_longer_ring_changes_no_bit_unless_something_was_left_out():
-    """The ring of 15 and of 60 models; one of 3 leaves out who is late."""
+def test_who_is_too_late_for_the_ring_is_left_out():
+    """A ring of 15 models keeps everybody; one of 3 leaves out who is late."""
     states, infos = run()
     assert states.versions.shape[1] == 15
-    longer, _ = run(max_staleness=59)
-    assert same_bits(states._replace(versions=()), longer._replace(versions=()))
     short, late = run(max_staleness=2)
     assert (late.measured["staleness"] == infos.measured["staleness"]).all()
     assert (late.counted == (late.measured["staleness"] <= 2)).all()
@@ -102,30 +101,22 @@ def test_field_elements_add_to_the_same_mean():
     assert not same_bits(rounded.params, exact.params)
 
 
-def test_coded_masks_add_to_the_same_bits():
-    """LightSecAgg's, whose holders need not begin together."""
-    masks = coded_masks(num_values=D, group_size=K, colluders=1, lost=0)
-    states, infos = run(secure_sum=masks)
-    assert (infos.status == 0).all()
-    assert same_bits(states.params, run(secure_sum=FIELD)[0].params)
-
-
 def test_a_run_goes_on_with_its_jobs_under_way(tmp_path):
-    """What a run keeps holds the jobs, their models and the clock."""
-    system = system_of(local=towards_target())
+    """What a run keeps holds the jobs, their models and the clock: it is the run that nothing stopped."""
+    _, whole = run()
     go = lambda **how: simulate(
-        system, KEY, jnp.zeros(D), DATA, rounds=6, every=3, progress=False,
-        evaluate=lambda w: {"norm": jnp.square(w).sum()}, **how,
+        system_of(), KEY, jnp.zeros(D), DATA, rounds=ROUNDS, every=6, progress=False, **how,
     )  # fmt: skip
-    whole = go()
-    stop = lambda record: record["round"] == 3 and os.kill(os.getpid(), signal.SIGTERM)
+    stop = lambda record: record["round"] == 6 and os.kill(os.getpid(), signal.SIGTERM)
     with pytest.raises(SystemExit):
         go(keep=Keep(tmp_path / "run"), log=stop)
     assert not (tmp_path / "run" / "result.nc").exists()
     resumed = go(keep=Keep(tmp_path / "run", resume=True))
-    for name in ("norm", "staleness", "virtual_time", "client_id", "loss"):
-        np.testing.assert_array_equal(resumed[name], whole[name])
-    (device, _, server) = ledger(private(), whole, DATA, delta=1e-5)
+    for name in ("staleness", "virtual_time"):
+        np.testing.assert_array_equal(resumed[name], whole.measured[name])
+    np.testing.assert_array_equal(resumed.client_id, whole.client)
+    np.testing.assert_allclose(resumed.loss, whole.loss, rtol=1e-6)
+    (device, _, server) = ledger(private(), resumed, DATA, delta=1e-5)
     assert worst(device.proved) and server.proved.epsilon is None
 
 
@@ -139,11 +130,13 @@ def test_float32_noise_of_the_server_is_a_caveat_and_without_noise_there_is_none
 
 def test_updates_are_clipped_and_noise_is_on_the_sum():
     """Noise of deviation z C / K on the mean; without it the direction is the mean of updates of norm C at most."""
-    _, infos = run(clip=0.1)
-    assert (np.linalg.norm(infos.direction, axis=1) <= 0.1 + 1e-6).all()
     wide = targets(N, 2000)
-    noisy = lambda z: rounds_of(private(clip=0.1, noise_multiplier=z), KEY, jnp.zeros(2000), wide, 2)[1].direction
-    noise = np.asarray(noisy(2.0) - noisy(0.0))[0] / (2.0 * 0.1 / K)
+    made = lambda z: private(clip=0.1, noise_multiplier=z)
+    directions = jax.jit(lambda z: rounds_of(made(z), KEY, jnp.zeros(2000), wide, 2)[1].direction)
+    clean, noisy = directions(0.0), directions(2.0)
+    length = np.linalg.norm(clean, axis=1)
+    assert (length <= 0.1 + 1e-6).all() and length.min() > 0.02
+    noise = np.asarray(noisy - clean)[0] / (2.0 * 0.1 / K)
     assert stats.kstest(noise, "norm").pvalue > 1e-3
     assert stats.kstest(noise * 1.5, "norm").pvalue < 1e-6
 
@@ -220,12 +213,17 @@ def test_who_stops_after_so_many_jobs_pays_no_more_than_was_promised():
 
 def test_updates_are_in_the_ball_once_they_are_rounded():
     """In integers, so that a factor f adds at most f C to the sum. The control: clipped alone, they are longer."""
-    wide = targets(N, 2000)
-    how = dict(secure_sum=FIELD, weight_levels=8, levels=2.0**8, observe=lambda view: view.uploads)
-    uploads = lambda **more: rounds_of(system_of(clip=0.1, **how | more), KEY, jnp.zeros(2000), wide, 2)[1].observed
-    squared = lambda rows: ((np.asarray(rows).astype(np.int64) + Q // 2) % Q - Q // 2).astype(float) ** 2
-    assert (squared(uploads(noise_multiplier=1.0)).sum(-1) <= 2.0**16).all()
-    assert (squared(uploads(levels=2560.0)).sum(-1) > 2.0**16).any()
+    wide, levels = targets(N, 2000), 2.0**8
+    system = system_of(
+        clip=0.1, noise_multiplier=1.0, secure_sum=FIELD, weight_levels=8, levels=levels,
+        observe=lambda view: view.uploads,
+    )  # fmt: skip
+    rows = rounds_of(system, KEY, jnp.zeros(2000), wide, 2)[1].observed
+    sent = ((np.asarray(rows).astype(np.int64) + Q // 2) % Q - Q // 2).astype(float)
+    assert (np.square(sent).sum(-1) <= levels**2).all() and np.square(sent).sum(-1).min() > levels**2 / 2
+    clipped = levels * np.asarray(wide.examples) / np.linalg.norm(wide.examples, axis=1, keepdims=True)
+    rounded = np.floor(clipped + np.random.default_rng(0).random(clipped.shape))
+    assert (np.square(rounded).sum(-1) > levels**2).all()
 
 
 def test_without_noise_nothing_is_proved():
@@ -234,16 +232,16 @@ def test_without_noise_nothing_is_proved():
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "per_client"),
     [
-        {},
-        dict(secure_sum=plain_field(), weight_levels=8),
-        dict(noise_multiplier=1.0, clip=1.0),
-        dict(max_jobs=3),
-        dict(concurrency=None),
+        ({}, False),
+        ({}, True),
+        (dict(secure_sum=plain_field(), weight_levels=8), True),
+        (dict(noise_multiplier=1.0, clip=1.0), True),
+        (dict(max_jobs=3), True),
+        (dict(concurrency=None), False),
     ],
 )
-@pytest.mark.parametrize("per_client", [False, True])
 def test_a_mean_time_that_is_traced_and_out_of_range_fails_the_round(how, per_client):
     """Also where the server adds noise to whatever comes, and where only the slowest client has no time."""
     data = targets(12, 5)

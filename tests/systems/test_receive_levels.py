@@ -62,7 +62,7 @@ def test_a_level_is_the_same_as_less_noise_and_more_power(control, access):
 
 
 def test_a_level_of_one_is_the_system_without():
-    plain, told, _ = at_level.__wrapped__(1, 0.7, "gradient")
+    plain, told, _ = jax.jit(lambda: at_level.__wrapped__(1, 0.7, "gradient"))()
     level, same, _ = at_level(1.0, 0.7, "gradient")
     np.testing.assert_allclose(plain, level, rtol=1e-5, atol=1e-6)
     assert "level" not in told and (same["level"] == 1).all()
@@ -112,7 +112,7 @@ def test_who_has_power_left_depends_on_the_level():
             towards_target(), noise_variance=0.1, receiver_noise=0.7, snr_db=-10.0, power_control="signal",
             level=level, fading=recorded(np.ones((1, K))), mesh=None,
         )  # fmt: skip
-        who, _ = one.draw(KEY, (), jnp.int32(0), DATA.count)
+        who, _ = jax.jit(lambda one=one: one.draw(KEY, (), jnp.int32(0), DATA.count))()
         assert (who.participation == joins).all() and (who.selected == bool(joins)).all()
 
 
@@ -192,7 +192,7 @@ def test_a_level_that_is_none_fails_the_round():
 
 
 test_bad_arguments = refuses(
-    lambda how: rounds_of(**how),
+    lambda how: jax.eval_shape(lambda: rounds_of(**how)),
     ({"level": 0.0}, "level must be a finite number > 0, got 0.0"),
     ({"level": lambda gain: gain}, r"level must be a function of \(round, gain\)"),
     ({"level": lambda round, gain: gain}, "level must be one number for all clients of a round, got shape"),

@@ -48,6 +48,12 @@ def made(local=None, **how):
     return systems.scaffold(trained() if local is None else local, **dict(num_clients=N, mesh=None) | how)
 
 
+@functools.cache
+def usual(**how):
+    """One object for tests of the same system, which is compiled once."""
+    return made(**how)
+
+
 def rounds_of(system, number, data=DATA):
     """The states, from the first one on, and what the rounds tell."""
     states, infos = [system.init(KEY, jnp.asarray(START), data)], []
@@ -126,14 +132,14 @@ def test_what_momentum_does():
 
 def test_control_variates_have_one_mean():
     """c is the mean of all c_i, whoever is drawn or lost."""
-    states, _ = rounds_of(made(cohort_size=4, dropout=0.3), 3)
+    states, _ = rounds_of(usual(cohort_size=4, dropout=0.3), 3)
     assert np.abs(states[-1].aggregate).max() > 0.1
     np.testing.assert_allclose(states[-1].aggregate, states[-1].memory.control.mean(0), atol=1e-6)
 
 
 def test_without_control_variates_it_is_the_plain_mean_of_updates():
     """In the first round, and where they are set to 0 before each one."""
-    scaffold, plain = made(), systems.compose(trained(), num_clients=N, mesh=None)
+    scaffold, plain = usual(), systems.compose(trained(), num_clients=N, mesh=None)
     blank, mean = (system.init(KEY, jnp.asarray(START), DATA) for system in (scaffold, plain))
     steps = [jax.jit(system.step) for system in (scaffold, plain)]
     for _ in range(3):
@@ -182,7 +188,7 @@ def test_it_goes_to_the_minimum_and_fedavg_elsewhere():
 
 
 def test_two_vectors_go_down_and_two_up():
-    _, (info, *_) = rounds_of(made(cohort_size=4, dropout=0.3), 1)
+    _, (info, *_) = rounds_of(usual(cohort_size=4, dropout=0.3), 1)
     assert (info.bits["model"].down == 2 * 32 * D).all()
     np.testing.assert_array_equal(info.bits["upload"].up, 2 * 32 * D * info.counted)
 
@@ -215,7 +221,10 @@ def test_masks_change_no_more_than_rounding():
 
 def test_floats_are_summed_without_bounds_if_asked():
     data = samples_of(1e6 + CENTRES, CURVES, COUNT)
-    found = {exact: int(rounds_of(made(exact=exact), 1, data)[1][0].status) for exact in (True, False)}
+    found = {
+        exact: int(rounds_of(usual(**how), 1, data)[1][0].status)
+        for exact, how in ((True, {}), (False, {"exact": False}))
+    }
     assert found == {True: Status.FIELD_OVERFLOW, False: 0}
 
 
@@ -231,15 +240,11 @@ def test_the_ledger_has_no_guarantee_but_for_noisy_steps(secure):
     assert {entry.view for entry in noisy if entry.proved.epsilon is not None} == {"everybody"}
 
 
-@functools.cache
-def in_blocks(block, devices):
-    how = dict(cohort_size=4, dropout=0.3, block=block, mesh=mesh_of(devices) if devices > 1 else None)
-    return rounds_of(made(trained(0.9), **how), 2)
+def test_blocks_and_devices_change_no_bit():
+    def run(block, mesh):
+        return rounds_of(made(trained(0.9), cohort_size=4, dropout=0.3, block=block, mesh=mesh), 2)
 
-
-@pytest.mark.parametrize(("block", "devices"), [(4, 1), (1, 2)])
-def test_blocks_and_devices_change_no_bit(block, devices):
-    assert same_bits(in_blocks(3, 1), in_blocks(block, devices))
+    assert same_bits(run(3, None), run(1, mesh_of(2)))
 
 
 def test_added_vectors_are_in_every_step():
@@ -284,7 +289,7 @@ def test_parts_state_what_they_are():
 
 def test_clients_without_samples_send_zeros():
     data = DATA._replace(count=np.where(np.arange(N) == 2, 0, COUNT).astype(np.int32))
-    states, infos = rounds_of(made(), 3, data)
+    states, infos = rounds_of(usual(), 3, data)
     assert infos[0].counted.all() and (states[-1].memory.control[2] == 0).all()
     np.testing.assert_allclose(states[-1].aggregate, states[-1].memory.control.mean(0), atol=1e-6)
 

@@ -1,5 +1,7 @@
 """Votes in whole rounds against their closed forms, what attackers can do, and what the ledger says."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,9 +34,18 @@ def voters(number, wrong, d=20_000):
 
 def directions(system, data, rounds=1):
     """`[rounds, d]`: first rounds of so many runs."""
+    return infos(system, data, rounds)[0]
+
+
+def infos(system, data, rounds):
+    """Directions `[rounds, d]`, and what is measured."""
     d = data.examples.shape[1]
-    one = lambda key: system.step(key, system.init(key, jnp.zeros(d), data), data)[1].direction
-    return np.asarray(jax.jit(lambda: jax.lax.map(one, jax.random.split(KEY, rounds)))())
+
+    def one(key):
+        info = system.step(key, system.init(key, jnp.zeros(d), data), data)[1]
+        return info.direction, info.measured
+
+    return jax.device_get(jax.jit(lambda: jax.lax.map(one, jax.random.split(KEY, rounds)))())
 
 
 def agrees(found, exact):
@@ -65,12 +76,17 @@ def test_votes_through_rayleigh_fading_with_silent_clients():
     assert agrees(directions(system, voters(20, 0.3, d=10_000), rounds=40), 0.0517777)
 
 
-@pytest.mark.parametrize(("least", "sends"), [(0.25, [0, 1, 1]), (0.0, [1, 1, 1]), (0.26, [0, 0, 1])])
-def test_who_is_just_strong_enough_votes(least, sends):
+def test_who_is_just_strong_enough_votes():
     """`h^2 >= g`, as theory and `wireless` have it."""
-    system, data = vote(truncation=least, fading=recorded(np.array([[0.25, 0.5, 1.0]]))), voters(3, 0.3, d=9)
-    _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(9), data), data)
-    np.testing.assert_array_equal(info.measured["amplitude"], sends)
+    data, fading = voters(3, 0.3, d=9), recorded(np.array([[0.25, 0.5, 1.0]]))
+
+    @jax.jit
+    def votes_at(least):
+        system = vote(truncation=least, fading=fading)
+        return system.step(KEY, system.init(KEY, jnp.zeros(9), data), data)[1].measured["amplitude"]
+
+    for least, sends in ((0.25, [0, 1, 1]), (0.0, [1, 1, 1]), (0.26, [0, 0, 1])):
+        np.testing.assert_array_equal(votes_at(least), sends)
 
 
 def test_nobody_inverts_a_gain_of_zero():
@@ -103,10 +119,15 @@ def test_energies_and_uses_of_the_channel_are_measured():
 def test_byzantine_clients_that_vote_and_one_that_shouts():
     """Four votes, or one client at the amplitude of four: 0.260248. Without power to spare it has one vote."""
     four = directions(vote(num_byzantine=4, attack=AGAINST), _with(voters(16, 0.3), 4))
-    loud = directions(vote(num_byzantine=1, attack=AGAINST, byzantine_power=64.0), _with(voters(16, 0.3), 1))
-    alone = directions(vote(num_byzantine=1, attack=AGAINST), _with(voters(16, 0.3), 1))
+    of_one = lambda power: vote(num_byzantine=1, attack=AGAINST, byzantine_power=power)
+    one = jax.jit(lambda power: first_direction(of_one(power), _with(voters(16, 0.3), 1)))
+    loud, alone = (np.asarray(one(power)) for power in (64.0, 4.0))
     assert agrees(four, 0.260248) and agrees(loud, 0.260248)
     assert agrees(alone, votes.vote_error(16, 0.3, 1.0, against=1)) and not agrees(alone, 0.260248)
+
+
+def first_direction(system, data):
+    return system.step(KEY, system.init(KEY, jnp.zeros(data.examples.shape[1]), data), data)[1].direction[None]
 
 
 def _with(data, byzantine):
@@ -120,12 +141,11 @@ def test_two_tones_err_as_often_as_predicted():
     rows = np.where(np.arange(10)[:, None] < 7, -1.0, 1.0) * np.ones((10, 60))
     data = ClientData(jnp.asarray(rows, jnp.float32), jnp.ones(10, jnp.int32))
     system = two_tone_vote(towards_target(), energy=2.0, receiver_noise=0.5, mesh=None)
-    found = directions(system, data, rounds=500)
+    found, measured = infos(system, data, rounds=500)
     assert agrees(found, 7 / 22)
     assert not agrees(found, 8 / 22)
-    _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(60), data), data)
-    np.testing.assert_allclose(info.measured["energy"], 120.0, rtol=1e-6)
-    np.testing.assert_array_equal(info.measured["channel_uses"], np.full(10, 240.0))
+    np.testing.assert_allclose(measured["energy"], 120.0, rtol=1e-6)
+    np.testing.assert_array_equal(measured["channel_uses"], np.full((500, 10), 240.0))
 
 
 def test_the_majority_in_the_clear():
@@ -138,13 +158,20 @@ def test_the_majority_in_the_clear():
     assert (expected == 0).any() and (np.asarray(info.bits["upload"].up) == 9).all()
 
 
-def epsilons(rounds=3, delta=1e-5, **how):
-    data = targets(5, 9)
-    gain = np.full((rounds, 5), 1.0)
-    gain[0, 1] = 0.1  # client 1 is silent in the first round
-    system = vote(truncation=0.2, fading=recorded(gain), **how)
-    run = simulate(system, KEY, jnp.zeros(9), data, rounds=rounds, progress=False)
-    (entry,) = ledger(system, run, data, delta=delta)
+FIVE, ROUNDS = targets(5, 9), 3
+GAIN = np.full((ROUNDS, 5), 1.0)
+GAIN[0, 1] = 0.1  # client 1 is silent in the first round
+
+
+@functools.cache
+def five():
+    """Who sent: the same, whatever is sent."""
+    system = vote(truncation=0.2, fading=recorded(GAIN))
+    return simulate(system, KEY, jnp.zeros(9), FIVE, rounds=ROUNDS, progress=False)
+
+
+def epsilons(**how):
+    (entry,) = ledger(vote(truncation=0.2, fading=recorded(GAIN), **how), five(), FIVE, delta=1e-5)
     return entry
 
 
@@ -201,10 +228,9 @@ def test_a_vote_that_does_not_count_was_heard_all_the_same():
 
 def test_phases_that_nobody_knows_have_no_figure_but_that_of_own_noise():
     data = targets(5, 9)
+    run = simulate(two_tone_vote(towards_target(), mesh=None), KEY, jnp.zeros(9), data, rounds=2, progress=False)
     for noise, expected in (({}, None), ({"clip": 0.3, "noise_variance": 4.0}, gaussian.epsilon(1e-5, 0.3 * 2**0.5))):
-        system = two_tone_vote(towards_target(), mesh=None, **noise)
-        run = simulate(system, KEY, jnp.zeros(9), data, rounds=2, progress=False)
-        (entry,) = ledger(system, run, data, delta=1e-5)
+        (entry,) = ledger(two_tone_vote(towards_target(), mesh=None, **noise), run, data, delta=1e-5)
         assert worst(entry.proved) == (expected if expected is None else pytest.approx(expected))
 
 

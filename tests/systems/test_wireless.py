@@ -11,7 +11,6 @@ import pytest
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, recorded, rician
 from fedjax_priv.clients import bernoulli, channel_aware
-from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.status import Status
 from fedjax_priv.systems import wireless
 from fedjax_priv.theory.wireless import (
@@ -38,24 +37,39 @@ def system(**how):
 
 
 @functools.partial(jax.jit, static_argnames=("access", "known_count"))
-def drawn(participation, access, known_count):
-    """First rounds of many runs: `(estimates, senders)`."""
-    one = system(participation=participation, access=access, known_count=known_count)
+def drawn(numbers, access, known_count):
+    """First rounds of many runs: `(estimates, senders, (view, measured, status))`."""
+    one = system(**numbers, access=access, known_count=known_count, observe=lambda view: view)
 
     def round_of(key):
         _, info = one.step(key, one.init(key, jnp.zeros(D), DATA), DATA)
-        return info.direction, (info.measured["amplitude"] > 0).sum()
+        return info.direction, (info.measured["amplitude"] > 0).sum(), (info.observed, info.measured, info.status)
 
     return jax.lax.map(round_of, jax.random.split(KEY, ROUNDS), batch_size=500)
 
 
-def estimates(participation, access="multiple", known_count=True):
-    found, senders = drawn(jnp.asarray(participation, jnp.float32), access, known_count)
+def rounds_of(participation, access="multiple", known_count=True, *, clip=CLIP, variance=SIGMA2, receiver_noise=N0):
+    numbers = {"clip": clip, "noise_variance": variance, "receiver_noise": receiver_noise}
+    numbers = {name: jnp.float32(value) for name, value in numbers.items()}
+    numbers["participation"] = jnp.broadcast_to(jnp.asarray(participation, jnp.float32), (K,))
+    return drawn(numbers, access, known_count)
+
+
+def estimates(*args, **how):
+    found, senders, _ = rounds_of(*args, **how)
     return np.asarray(found, np.float64), np.asarray(senders)
 
 
+def statuses(*args, **how):
+    return np.unique(rounds_of(*args, **how)[2][2]).tolist()
+
+
+def stepped(one):
+    return one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+
+
 def first_round(one):
-    return jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
+    return jax.jit(lambda: stepped(one))()
 
 
 def within(sample, expected, errors=5.0):
@@ -101,37 +115,33 @@ def test_an_empty_round_is_no_failure():
             assert (empty == 0).all()
         else:
             within(np.square(empty).sum(1), D * N0 / (0.3 * K) ** 2)
-    one = system(participation=0.0, known_count=True)
-    _, info = first_round(one)
-    assert int(info.status) == Status.OK and (info.direction == 0).all()
+    assert statuses(0.0) == [Status.OK] and (estimates(0.0)[0] == 0).all()
 
 
 def test_noise_of_a_link_that_fixed_point_cannot_hold_fails_the_round():
     """On the air the noise is added behind the sum, and may be as large."""
 
-    @functools.partial(jax.jit, static_argnames="access")
-    def status(noise, access):
-        one = system(receiver_noise=noise, access=access)
-        return one.step(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)[1].status
-
-    assert [int(status(noise, "orthogonal")) for noise in (N0, 1e10, -1.0)] == [0] + 2 * [Status.NOT_FINITE]
-    assert [int(status(noise, "multiple")) for noise in (1e10, -1.0)] == [0, Status.NOT_FINITE]
+    orthogonal = {"access": "orthogonal", "known_count": False}
+    assert statuses(0.3, **orthogonal) == [Status.OK]
+    for noise in (1e10, -1.0):
+        _, senders, (_, _, status) = rounds_of(0.3, **orthogonal, receiver_noise=noise)
+        failed = np.asarray(status) == Status.NOT_FINITE
+        assert not failed[senders == 0].any() and failed[senders > 0].mean() > 0.99
+    on_air = [statuses(1.0, receiver_noise=noise) for noise in (1e10, -1.0)]
+    assert on_air == [[Status.OK], [Status.NOT_FINITE]]
 
 
 def test_the_server_sees_the_sum_and_not_who_sent():
-    seen = lambda view: view
     for known in (True, False):
-        one = system(participation=0.5, known_count=known, observe=seen)
-        _, info = first_round(one)
-        senders = int((info.measured["amplitude"] > 0).sum())
-        view = info.observed
+        _, senders, (view, _, _) = rounds_of(0.5, known_count=known)
         assert (view.uploads, view.alive) == ((), ())
-        assert (view.public["align"]["participation"] == 0.5).all() and view.public["align"]["gain"].shape == (K,)
-        assert view.received.value.shape == (1, D)
-        assert view.received.count.tolist() == [senders if known else 1] and senders not in (0, 1)
-    one = system(participation=0.5, access="orthogonal", observe=seen)
-    _, info = first_round(one)
-    assert info.observed.uploads.shape == (K, D) and 1 < info.observed.alive.sum() < K
+        assert (view.public["align"]["participation"] == 0.5).all()
+        assert view.public["align"]["gain"].shape == (ROUNDS, K)
+        assert view.received.value.shape == (ROUNDS, 1, D)
+        assert (np.asarray(view.received.count)[:, 0] == (np.asarray(senders) if known else 1)).all()
+        assert len(np.unique(senders)) > 3
+    _, senders, (view, _, _) = rounds_of(0.5, access="orthogonal", known_count=False)
+    assert view.uploads.shape == (ROUNDS, K, D) and (np.asarray(view.alive).sum(1) == np.asarray(senders)).all()
 
 
 def test_a_client_without_power_beside_its_noise_does_not_join():
@@ -161,27 +171,32 @@ def test_power_limits_what_is_received(control):
     np.testing.assert_allclose(info.measured["amplitude"], expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("how", "known"),
-    [
-        (lambda value: {"threshold": -value}, True),
-        (lambda value: {"participation": -0.1 * value}, True),
-        (lambda value: {"participation": -0.1 * value}, False),
-        (lambda value: {"participation": lambda round: 1.5 * value}, True),
-        (lambda value: {"snr_db": value * jnp.nan, "power_control": "signal"}, True),
-        (lambda value: {"threshold": 2.0 * value, "fading": recorded(np.ones((1, K)))}, True),
-    ],
-)
-def test_participation_that_is_not_known_fails_the_round(how, known):
-    """The second one, for which the last of these has no gains."""
+@pytest.mark.parametrize("known", [True, False])
+def test_participation_that_is_not_known_fails_the_round(known):
+    assert statuses(-0.1, known_count=known) == [Status.NOT_FINITE]
 
+
+def in_two_rounds(**how):
+    one = system(**how)
+    round_of = lambda state, _: one.step(KEY, state, DATA)
+    infos = jax.lax.scan(round_of, one.init(KEY, jnp.zeros(D), DATA), length=2)[1]
+    return infos.status & int(Status.NOT_FINITE) > 0
+
+
+def test_a_threshold_or_gains_that_are_not_known_fail_the_round():
+    """Gains are recorded for the first of two rounds only."""
+    status = jax.jit(lambda value: in_two_rounds(threshold=value, fading=recorded(np.ones((1, K)))))
+    assert status(2.0).tolist() == [False, True] and status(-1.0).tolist() == [True, True]
+
+
+def test_participation_by_round_or_powers_that_are_not_known_fail_the_round():
     @jax.jit
-    def status(value):
-        one = system(known_count=known, **how(value))
-        round_of = lambda state, _: one.step(KEY, state, DATA)
-        return jax.lax.scan(round_of, one.init(KEY, jnp.zeros(D), DATA), length=2)[1].status
+    def status(value, power):
+        return in_two_rounds(participation=lambda round: value, snr_db=power, power_control="signal")
 
-    assert int(status(1.0)[1]) & Status.NOT_FINITE
+    assert [status(*of).tolist() for of in ((0.5, 60.0), (1.5, 60.0), (0.5, jnp.nan))] == [[False] * 2] + 2 * [
+        [True] * 2
+    ]
 
 
 def test_who_joins_tells_nothing_of_the_channel():
@@ -217,18 +232,16 @@ def test_participation_may_change_from_round_to_round():
     assert (info.measured["gain"] != gain).all()
 
 
-def test_a_sweep_is_one_program():
-    make = lambda participation, clip, noise_variance: system(
-        participation=participation, clip=clip, noise_variance=noise_variance
-    )
-    axes = {"participation": [0.3, 0.9], "clip": [0.1, 1.0], "noise_variance": [0.0, 1.0], "seed": [0, 1]}
-    runs = sweep(make, axes, KEY, jnp.zeros(D), DATA, rounds=3, progress=False)
-    assert runs.attrs["programs"] == 1 and runs.sizes["seed"] == 2
-    senders = (runs.amplitude > 0).sum("client")
-    assert (senders.sel(participation=0.9) >= senders.sel(participation=0.3)).all()
-    silent = runs.energy.sel(noise_variance=0.0).where(runs.amplitude.sel(noise_variance=0.0) > 0)
-    received = np.sqrt(silent) * runs.gain.sel(noise_variance=0.0)
-    assert float(received.sel(clip=0.1).max()) <= 0.1 * (1 + 1e-5)
+def test_numbers_that_a_sweep_varies_are_arguments_of_one_program():
+    """More clients join at a higher probability, and without noise none sends more than its clip."""
+    rounds_of(0.3)
+    programs = drawn._cache_size()
+    (_, few, (_, told, _)), (_, many, _) = (rounds_of(p, clip=0.1, variance=0.0) for p in (0.3, 0.9))
+    assert (many >= few).all() and (many > few).any()
+    received = lambda told: np.sqrt(told["energy"]) * told["gain"]
+    assert (told["amplitude"] > 0).any() and received(told).max() <= 0.1 * (1 + 1e-5)
+    assert received(rounds_of(0.3, clip=1.0, variance=0.0)[2][1]).max() > 0.2
+    assert drawn._cache_size() == programs
 
 
 test_bad_arguments = refuses(
@@ -259,11 +272,12 @@ def test_a_system_whose_layers_measure_nothing_says_so():
     assert info.measured == {}
 
 
-@pytest.mark.parametrize(
-    ("gains", "sends"), [(1.0, [1, 1, 1, 1, 1, 1]), ([1.0, 0.9, 1.1, 1.0, 0.5, 2.0], [1, 0, 1, 1, 0, 1])]
-)
-def test_who_is_just_strong_enough_sends(gains, sends):
+def test_who_is_just_strong_enough_sends():
     """`h^2 >= g`, as theory has it: a threshold at the weakest gain silences nobody."""
-    one = system(fading=constant(np.asarray(gains)), truncation=1.0)
-    _, info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(D), DATA), DATA)
-    np.testing.assert_array_equal(np.asarray(info.measured["amplitude"]) > 0, sends)
+
+    @jax.jit
+    def sends(gains):
+        return stepped(system(fading=constant(gains), truncation=1.0))[1].measured["amplitude"] > 0
+
+    assert sends(jnp.ones(K)).all()
+    assert sends(jnp.array([1.0, 0.9, 1.1, 1.0, 0.5, 2.0])).tolist() == [True, False, True, True, False, True]
