@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +26,7 @@ from fedjax_priv.layers import plain, stack, stateless
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.runs.sweep import sweep
 from fedjax_priv.systems import digital_fedavg, fedavg, fedbuff, wireless
-from helpers import targets, towards_target
+from helpers import rounds_of, targets, towards_target
 
 KEY = jax.random.key(0)
 
@@ -138,10 +140,10 @@ def test_a_run_is_its_rounds():
     data, rounds = targets(6, 9), 4
     how = {"compute_seconds": np.linspace(1, 2, 6), "bandwidth": np.linspace(900, 100, 6), "latency": 0.1}
     result = simulate(system(), KEY, jnp.zeros(9), data, rounds=rounds, progress=False)
-    step, state = jax.jit(system().step), system().init(KEY, jnp.zeros(9), data)
+    _, infos = rounds_of(system(), KEY, jnp.zeros(9), data, rounds)
     seconds, traffic = [], []
-    for _ in range(rounds):
-        state, info = step(KEY, state, data)
+    for number in range(rounds):
+        info = jax.tree.map(lambda rows, number=number: rows[number], infos)
         seconds.append(round_seconds(info, **how))
         traffic.append(round_bytes(info))
     modelled = run_seconds(result, **how)
@@ -198,11 +200,16 @@ def test_cohorts_of_several_sizes():
     assert np.isnan(half[1]).all()
 
 
-@pytest.mark.parametrize("access", ["multiple", "orthogonal", "bands"])
-def test_digital_cohorts_of_several_sizes(access):
-    result, alone = of_two_sizes(lambda cohort_size: digital_fedavg(
+@functools.cache
+def digital_of_two_sizes():
+    return of_two_sizes(lambda cohort_size: digital_fedavg(
         towards_target(), num_params=9, cohort=sample(cohort_size), mesh=None
     ), rounds=3)  # fmt: skip
+
+
+@pytest.mark.parametrize("access", ["multiple", "orthogonal", "bands"])
+def test_digital_cohorts_of_several_sizes(access):
+    result, alone = digital_of_two_sizes()
     how = {"compute_seconds": 1.0, "air": OnAir(1e3, access), "downlink": Broadcast(1e3)}
     seconds, spent = run_seconds(result, **how), air_resources(result, how["air"], downlink=how["downlink"])
     for i, run in enumerate(alone):
@@ -257,6 +264,10 @@ test_bad_arguments = refused(
 )
 
 
+def one_round(system, data):
+    return jax.jit(lambda: system.step(KEY, system.init(KEY, jnp.zeros(9), data), data))()
+
+
 @pytest.mark.parametrize("access", ["multiple", "orthogonal"])
 def test_analog_uploads_take_the_time_of_their_uses_of_the_channel(access):
     """Superposed, as much whoever sends; orthogonal, in turns."""
@@ -272,7 +283,7 @@ def test_analog_uploads_take_the_time_of_their_uses_of_the_channel(access):
     model = 32 * d / 1e3
     turns = senders if access == "orthogonal" else 1
     np.testing.assert_allclose(seconds, 1.0 + model + turns * d / (2 * 50.0), rtol=1e-12)
-    _, info = jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(d), data), data)
+    _, info = one_round(system, data)
     assert round_seconds(info, compute_seconds=1.0, bandwidth=1e3, air=air) == pytest.approx(float(seconds[0]))
     with pytest.raises(ValueError, match=r"^air must be given for uploads over the air, such as OnAir\(hertz=1e6\)"):
         run_seconds(run, compute_seconds=1.0, bandwidth=1e3)
@@ -291,7 +302,7 @@ def test_a_round_in_which_nobody_sends(access, each):
     np.testing.assert_allclose(links.channel_uses / (2 * 50.0), expected)
     how = {"compute_seconds": 0.0, "bandwidth": 1e3, "messages": [], "air": air}
     np.testing.assert_allclose(run_seconds(run, **how), expected)
-    _, info = jax.jit(one.step)(KEY, one.init(KEY, jnp.zeros(d), data), data)
+    _, info = one_round(one, data)
     assert round_seconds(info, **how) == pytest.approx(expected[0])
 
 

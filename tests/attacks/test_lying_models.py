@@ -111,7 +111,7 @@ def by_round(key, state):
 @functools.cache
 def program(bind):
     system = secagg(LOCAL, num_clients=N, bind_model=bind, lying_server=LyingServer(models=by_round), mesh=None)
-    return jax.jit(system.step), system.init(KEY, MODEL.init(jax.random.key(0)), digits())
+    return jax.jit(system.step), jax.jit(lambda: system.init(KEY, MODEL.init(jax.random.key(0)), digits()))()
 
 
 def one_round(bind, round=0):
@@ -155,7 +155,8 @@ def test_no_input_is_too_large_for_a_dead_layer(size):
         lambda a: a[0], SUPPRESSION.models(KEY, RoundState(jnp.int32(0), (), params, (), (), (), ())).params
     )
     loss = lambda params: jnp.square(MODEL.apply(params, size * jnp.ones((1, 8, 8, 1))) - 1).sum()
-    alive, gradient = (np.asarray(ravel_pytree(jax.grad(loss)(of))[0]) for of in (params, dead))
+    flat = jax.jit(lambda of: ravel_pytree(jax.grad(loss)(of))[0])
+    alive, gradient = (np.asarray(flat(of)) for of in (params, dead))
     assert not gradient[~output_bias()].any() and gradient[output_bias()].all() and alive[~output_bias()].any()
 
 
