@@ -82,7 +82,10 @@ test_mistakes_are_named = refuses(
     ),
     *((lambda make=make: make(-1), "num_byzantine") for make in (mda, aggregators.smea, aggregators.caf)),
     *(
-        (lambda make=make: make(9).apply(KEY, (), received(np.ones((32, 2), np.float32))), "at most 50000 subsets")
+        (
+            lambda make=make: jax.eval_shape(make(9).apply, KEY, (), received(np.ones((32, 2), np.float32))),
+            "at most 50000 subsets",
+        )
         for make in (mda, aggregators.smea)
     ),
 )
@@ -176,15 +179,15 @@ def test_rows_move_centered_clipping_no_further_than_their_share(rule, most):
 def test_a_row_that_pulls_nowhere_still_counts_in_centered_clipping():
     rows = np.concatenate([ROWS, np.full((1, 5), np.inf, np.float32)])
     rule = aggregators.centered_clipping(100.0, 1, "zero")
-    np.testing.assert_allclose(rule.apply(KEY, (), received(rows))[0], ROWS.sum(0) / 7, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(rule.apply)(KEY, (), received(rows))[0], ROWS.sum(0) / 7, rtol=1e-5, atol=1e-6)
 
 
 def test_a_pivot_that_is_missing_gives_no_direction():
-    rule = aggregators.monna(1, pivot=2)
+    apply = jax.jit(aggregators.monna(1, pivot=2).apply)
     for lost, there in ((2, False), (3, True)):
         count = np.ones(6, int)
         count[lost] = 0
-        assert np.isfinite(rule.apply(KEY, (), received(count=count))[0]).all() == there
+        assert np.isfinite(apply(KEY, (), received(count=count))[0]).all() == there
 
 
 @pytest.mark.parametrize("present", [(1, 1, 1, 1, 1, 1, 1), (0, 1, 1, 0, 1, 1, 1), (0, 0, 0, 1, 0, 0, 0)])
@@ -207,19 +210,19 @@ def test_buckets_are_random_and_hold_each_row_once(present):
 def test_a_hostile_row_spoils_its_own_bucket_only():
     rows = ROWS.copy()
     rows[2, 1] = np.inf
-    means, _ = bucketing(2).apply(KEY, jnp.asarray(rows), jnp.ones(6, bool))
+    means, _ = jax.jit(bucketing(2).apply)(KEY, jnp.asarray(rows), jnp.ones(6, bool))
     assert np.isinf(means).sum() == 1 and np.isfinite(means).all(1).sum() == 2
 
 
 def test_mixing_leaves_a_row_that_is_infinitely_far_where_it_was():
     rows = jnp.asarray(ROWS).at[4, 0].set(jnp.nan)
-    mixed, _ = aggregators.nearest_neighbour_mixing(2).apply(KEY, rows, jnp.ones(6, bool))
+    mixed, _ = jax.jit(aggregators.nearest_neighbour_mixing(2).apply)(KEY, rows, jnp.ones(6, bool))
     assert np.isnan(mixed).any(1).tolist() == [False] * 4 + [True, False]
 
 
 def test_values_equally_far_from_the_median_count_in_part():
     rows = np.array([[-1.0], [-1.0], [0.0], [1.0], [0.5]], np.float32)
-    found, _ = aggregators.meamed(2).apply(KEY, (), received(rows))
+    found, _ = jax.jit(aggregators.meamed(2).apply)(KEY, (), received(rows))
     np.testing.assert_allclose(found, [(0.0 + 0.5 + (-1 - 1 + 1) / 3) / 3], rtol=1e-6)
 
 
@@ -242,7 +245,7 @@ def test_a_composition_passes_keys_and_state_on():
 
 def test_clipping_shortens_rows_whose_squares_overflow():
     rows = jnp.asarray(ROWS).at[0].set(1e30).at[1].set(1e18).at[2, 0].set(jnp.inf)
-    norm = np.linalg.norm(clipping(1.5).apply(KEY, rows, jnp.ones(6, bool))[0], axis=1)
+    norm = np.linalg.norm(jax.jit(clipping(1.5).apply)(KEY, rows, jnp.ones(6, bool))[0], axis=1)
     expected = np.minimum(1.5, np.linalg.norm(np.asarray(rows, np.float64), axis=1))
     np.testing.assert_allclose(norm, [1.5, 1.5, np.nan, *expected[3:]], rtol=1e-5)
 
@@ -252,7 +255,7 @@ def test_clipping_shortens_rows_whose_squares_overflow():
 def test_a_row_that_is_not_finite_is_no_row_after_clipping(step, bad):
     """Nor are those of its coordinates that are; a norm beyond float32 is one, if the row is finite."""
     rows = jnp.asarray(ROWS).at[3, 0].set(bad).at[4].set(3e38).at[5].set(-3e38)
-    left = np.asarray(step.apply(KEY, rows, jnp.ones(6, bool))[0])
+    left = np.asarray(jax.jit(step.apply)(KEY, rows, jnp.ones(6, bool))[0])
     assert np.isnan(left[3]).all() and np.isfinite(left[[0, 1, 2, 4, 5]]).all()
 
 
