@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from fedjax_priv import _validate
 from fedjax_priv.analysis.rule_robustness import length
 from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.engine.batches import in_batches
 from fedjax_priv.keys import keyless
 
 CHILDREN = 60
@@ -122,7 +123,7 @@ def kappa_search(
         used = jnp.arange(num_params)[None, :] <= number[:, None] % num_params
         draw = lambda key, which, used: _start(key, which, used, num_rows, num_byzantine)
         drawn = jax.vmap(draw)(jax.random.split(drawing, starts), number // num_params, used)
-        first = drawn.at[:num_params].set(known[jnp.argmax(jax.lax.map(harm, known, batch_size=CHILDREN))])
+        first = drawn.at[:num_params].set(known[jnp.argmax(in_batches(harm, known, CHILDREN))])
         worst, rows = jax.vmap(search)(jax.random.split(searching, starts), first, used)
         found = worst.max()
         return Worst(jnp.where(found == NO_HARM, jnp.nan, found), rows[jnp.argmax(worst)])

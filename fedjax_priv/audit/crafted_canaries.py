@@ -106,6 +106,7 @@ def _with_ones(rows: Array) -> Array:
     return rows.at[0, 0].set(1) if jnp.issubdtype(rows.dtype, jnp.floating) else rows
 
 
+@jax.jit
 def _times(gradient: Array, clip: Array) -> Array:
     """The factor of the loss: its gradient then has norm `BEYOND` clips or largest entry 0.9 clips, the larger one."""
     norm, largest = jnp.linalg.norm(gradient), jnp.abs(gradient).max()

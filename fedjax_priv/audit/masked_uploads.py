@@ -21,6 +21,7 @@ from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.worlds import Make, Worlds
 from fedjax_priv.base import Key, View
 from fedjax_priv.crypto.modulus import FIELD, Modulus
+from fedjax_priv.engine.batches import in_batches
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import bitmap, opening
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol, private_masks, seeds_of
@@ -98,7 +99,7 @@ def pads(
         *words, differs = jax.lax.scan(step, start, jnp.arange(ROUNDS))[1]
         return Pads(*words, differs=differs.any())
 
-    run = jax.jit(lambda keys: jax.lax.map(trial, keys, batch_size=at_once))
+    run = jax.jit(lambda keys: in_batches(trial, keys, at_once))
     return jax.tree.map(np.asarray, run(jax.random.split(key, trials)))
 
 

@@ -62,6 +62,7 @@ def sample_gradient(loss: Loss, local: Local | None = None) -> Callable[[PyTree,
     """`(params, example [...]) -> gradient [d]` of one sample, clipped as `local` clips it; not clipped if None."""
     clip = None if local is None or local.steps is None else local.steps.clip
 
+    @jax.jit
     def gradient(params: PyTree, example: PyTree) -> Array:
         alone = jax.tree.map(lambda a: jnp.asarray(a)[None], example)
         flat = ravel_pytree(jax.grad(lambda params: loss(params, alone)[0])(params))[0]

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.audit.bounds.guessing import FEWEST
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, RoundInfo, RoundState, View
+from fedjax_priv.engine.batches import in_batches
 from fedjax_priv.engine.client_rows import rows_of
 from fedjax_priv.engine.versions import by_version, given, has_ring
 from fedjax_priv.keys import named
@@ -112,7 +113,7 @@ def scores(
             return one(key, own, variant)
 
         variant = jnp.arange(trials) // 2 % (canary.variants or 1)  # half of the trials choose a test: every other one
-        return jax.lax.map(trial, (jax.random.split(key, trials), variant), batch_size=at_once)
+        return in_batches(trial, (jax.random.split(key, trials), variant), at_once)
 
     keys = jax.random.split(key)
     first, second = (jax.tree.map(np.asarray, world(*each)) for each in zip(keys, canary.inputs, strict=True))

@@ -7,6 +7,7 @@
 - `blocks`: clients in blocks over devices. `mesh`: the devices. `state_placement`: where a state lies on them.
   `samples`: where a block finds its clients' samples.
 - `side_by_side`: how many rows are computed at once, and in which form, by sizes and by the platform of a program.
+- `batches`: many rows, some of them side by side, in one program.
 - `all_runs`: one number for all members of a `vmap`, so that a branch or a loop stays one.
 - `live_bytes`: how much memory a function needs, before it is compiled.
 - `client_rows`: chooses, takes and puts back rows of clients. `batched_switch`: a branch that `vmap` does not merge.

@@ -43,6 +43,6 @@ def test_too_many_take_it_away(name, number):
 
 @pytest.mark.parametrize("f", [1, 2, 4])
 def test_dnc_tolerates_equal_rows(f):
-    for place in PLACES:
-        rows = np.vstack([HONEST[f:], np.tile(place, (f, 1))])
-        assert np.linalg.norm(aggregators.dnc(f)(rows) - HONEST[f:].mean(0)) < 3
+    rows = np.stack([np.vstack([HONEST[f:], np.tile(place, (f, 1))]) for place in PLACES])
+    found = jax.jit(jax.vmap(aggregators.dnc(f)))(rows)
+    assert (np.linalg.norm(np.asarray(found) - HONEST[f:].mean(0), axis=1) < 3).all()

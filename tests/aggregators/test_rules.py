@@ -85,7 +85,9 @@ def test_reference(name):
         if enough(name, count):
             sizes.add((count > 0).sum())
             reference, x = RULES[name].reference, there(rows, count)
-            close(direction(name, rows, count), reference(x), tolerance=max(1e-5, rounding(reference, x)))
+            found, expected = direction(name, rows, count), reference(x)
+            if not np.allclose(found, expected, rtol=1e-5, atol=1e-5):
+                close(found, expected, tolerance=rounding(reference, x))
         else:
             assert np.isnan(direction(name, rows, count)).all()
     assert len(sizes) >= 4
@@ -196,7 +198,7 @@ def test_the_geometric_median_of_most_equal_rows_is_that_row():
     close(direction("geometric_median", rows), rows[5])
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_a_radius_is_a_length_at_any_scale(scale):
     rows = (some_rows(12)[0] * np.float32(scale)).astype(np.float32)
     x, radius = rows.astype(np.float64), 0.7 * scale
@@ -266,18 +268,20 @@ def test_finite_rows_far_away_do_not_blur_the_others(name):
 
 def test_a_row_infinitely_far_is_mixed_with_nobody():
     rows = np.float32([[1.0, 2.0], [2.0, 2.0], [3.0, 5.0], [1e30, 0.0]])
-    mixed, ok = aggregators.nearest_neighbour_mixing(1).apply(jax.random.key(0), jnp.asarray(rows), jnp.ones(4, bool))
+    mixing = jax.jit(aggregators.nearest_neighbour_mixing(1).apply)
+    mixed, ok = mixing(jax.random.key(0), jnp.asarray(rows), jnp.ones(4, bool))
     np.testing.assert_allclose(mixed, [*np.tile(rows[:3].mean(0), (3, 1)), [np.nan, np.nan]], rtol=1e-6)
     assert ok.all()
 
 
-@pytest.mark.parametrize(("rule", "f"), [(rule, f) for rule in ("dnc", "caf") for f in (3, 9, 12, 18)])
+@pytest.mark.parametrize(("rule", "f"), [(rule, f) for rule in ("dnc", "caf") for f in (3, 18)])
 def test_the_top_eigenvalue_of_many_rows_just_within_reach_may_overflow(rule, f):
     """Each squared distance is float32, and their sum is not."""
     rows = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
-    scale = float(geometry(jnp.asarray(rows), jnp.ones(40, bool)).scale)
+    scale = float(jax.jit(lambda rows: geometry(rows, jnp.ones(40, bool)).scale)(rows))
     rows[:f, 0] = 0.98 * FAR**0.5 / scale * np.where(np.arange(f) % 2, 1, -1)
-    found = np.asarray(getattr(aggregators, rule)(f)(rows, key=KEY))
+    made = getattr(aggregators, rule)(f)
+    found = np.asarray(jax.jit(lambda rows: made(rows, key=KEY))(rows))
     assert among(found, rows[f:])
     if rule == "dnc":
         close(found, rows[f:].mean(0))

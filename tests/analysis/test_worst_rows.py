@@ -1,5 +1,6 @@
 """The search for the worst rows, against exact certificates: it reaches them and never exceeds them."""
 
+import functools
 from inspect import unwrap as unwrapped
 
 import jax
@@ -16,7 +17,13 @@ from helpers import refuses
 
 KEY = jax.random.key(0)
 N, F = 7, 2
+KRUM, MEDIAN, CAF = aggregators.krum(F), aggregators.coordinate_median(), aggregators.caf(F)
 SHORT = {"steps": 60, "starts": 3, "num_params": 1}
+
+
+@functools.cache
+def compiled(rule):
+    return jax.jit(lambda rows: kappa_of(rule, rows, F))
 
 
 def ratio(rows, direction):
@@ -71,7 +78,7 @@ def test_krum_of_too_few_neighbours_follows_its_byzantine_rows(far):
     """At n = 2f + 1 two equal rows are each other's only neighbour; one neighbour more, and no distance helps them."""
     rows = np.array([[far], [far], [-2.0], [-2.0], [-1.5]])
     assert ratio(rows, references.krum(rows)) > far**2
-    assert float(kappa_of(aggregators.krum(F), jnp.asarray(rows, jnp.float32), F)) > far**2
+    assert float(compiled(KRUM)(jnp.asarray(rows, jnp.float32))) > far**2
     assert krum_kappa(5, F) == np.inf
     assert ratio(rows, references.krum(rows, excess=1)) < krum_kappa(5, F, "byzfl") == 18
 
@@ -94,7 +101,7 @@ def test_kappa_does_not_depend_on_the_scale_of_rows(scale):
     """Though the squares of such rows are no float32."""
     rows = np.random.default_rng(1).normal(size=(N, 3)).astype(np.float32)
     expected = ratio(rows.astype(np.float64), np.median(rows, 0))
-    found = kappa_of(aggregators.coordinate_median(), jnp.asarray(rows * np.float32(scale)), F)
+    found = compiled(MEDIAN)(jnp.asarray(rows * np.float32(scale)))
     assert found == pytest.approx(expected, rel=1e-4)
 
 
@@ -119,10 +126,10 @@ def test_rules_without_a_certificate(name):
     rule, bad = WITHOUT[name]
     honest = 1 + 1e-3 * np.random.default_rng(2).normal(size=(N - F, 2))
     rows = jnp.asarray(np.vstack([bad, honest]), jnp.float32)
-    assert kappa_of(rule, rows, F) > 1e4
-    assert kappa_of(aggregators.coordinate_median(), rows, F) < coordinate_median_kappa(N, F) * (1 + 1e-3)
-    assert kappa_of(aggregators.krum(F), rows, F) < krum_kappa(N, F)
-    assert kappa_of(aggregators.caf(F), rows, F) < 10
+    assert compiled(rule)(rows) > 1e4
+    assert compiled(MEDIAN)(rows) < coordinate_median_kappa(N, F) * (1 + 1e-3)
+    assert compiled(KRUM)(rows) < krum_kappa(N, F)
+    assert compiled(CAF)(rows) < 10
 
 
 test_what_kappa_is_not_of = refuses(
@@ -148,14 +155,19 @@ test_bad_arguments = refuses(
 
 def test_searches_begin_at_decoys_that_lead_krum_astray():
     """One Byzantine row between two groups of honest ones, the others beyond it: 5.3 without such inputs."""
-    known = worst_rows._known_inputs(11, 3, 1)
-    harm = jax.jit(lambda rows: jax.lax.map(lambda x: kappa_of(aggregators.krum(3), x, 3), rows, batch_size=60))
+    known = jax.jit(lambda: worst_rows._known_inputs(11, 3, 1))()
+    harm = jax.jit(jax.vmap(lambda x: kappa_of(aggregators.krum(3), x, 3)))
     assert 6.5 < np.nanmax(harm(known)) <= krum_kappa(11, 3)
 
 
 def test_a_search_with_fewer_coordinates_leaves_the_others_alone():
     used = jnp.array([True, False, True])
-    for key in jax.random.split(KEY, 5):
+
+    @jax.jit
+    def begun(key):
         rows = worst_rows._start(key, jnp.int32(0), used, N, F)
-        moved = worst_rows._changed(key, rows, jnp.float32(1.0), used)
+        return rows, worst_rows._changed(key, rows, jnp.float32(1.0), used)
+
+    for key in jax.random.split(KEY, 5):
+        rows, moved = map(np.asarray, begun(key))
         assert not rows[:, 1].any() and not moved[:, 1].any() and (moved[:, [0, 2]] != rows[:, [0, 2]]).any(0).all()

@@ -35,7 +35,7 @@ ECHO = FromHistory(lambda key, updates, honest, byzantine, last: last[None])
 
 def rounds(system, number, data=DATA, d=D):
     step = jax.jit(system.step)
-    state = system.init(KEY, jnp.zeros(d), data)
+    state = jax.jit(lambda: system.init(KEY, jnp.zeros(d), data))()
     for _ in range(number):
         before = state
         state, info = step(KEY, before, data)

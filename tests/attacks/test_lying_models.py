@@ -98,7 +98,8 @@ HONEST, TO_ALL = 1, 2
 
 @functools.cache
 def digits():
-    return jax.tree.map(jnp.asarray, data.federate(data.digits(), N, "iid"))
+    with jax.ensure_compile_time_eval():  # the first call may be in a trace
+        return jax.tree.map(jnp.asarray, data.federate(data.digits(), N, "iid"))
 
 
 def by_round(key, state):
@@ -111,7 +112,7 @@ def by_round(key, state):
 @functools.cache
 def program(bind):
     system = secagg(LOCAL, num_clients=N, bind_model=bind, lying_server=LyingServer(models=by_round), mesh=None)
-    return jax.jit(system.step), system.init(KEY, MODEL.init(jax.random.key(0)), digits())
+    return jax.jit(system.step), jax.jit(lambda: system.init(KEY, MODEL.init(jax.random.key(0)), digits()))()
 
 
 def one_round(bind, round=0):
@@ -121,11 +122,17 @@ def one_round(bind, round=0):
     return np.asarray(info.direction, float)
 
 
+@jax.jit
+def trained(round):
+    """What clients train from the model, each alone."""
+    key, params = named(jax.random.fold_in(KEY, round), "local"), MODEL.init(jax.random.key(0))
+    who = cohort_of(N)._replace(round=jnp.full(N, round))
+    return LOCAL.apply(key, LOCAL.init(N, params), params, digits(), who)[0]
+
+
 def target_update(round):
-    """What the target adds to the sum, trained alone from the model."""
-    key = named(jax.random.fold_in(KEY, round), "local")
-    params, who = MODEL.init(jax.random.key(0)), cohort_of(N, round=round)
-    update, _, _ = jax.jit(LOCAL.apply)(key, LOCAL.init(N, params), params, digits(), who)
+    """What the target adds to the sum."""
+    update = trained(round)
     count = np.asarray(digits().count, float)
     return (np.asarray(update, float) * (count / count.sum())[:, None])[TARGET]
 
@@ -155,7 +162,8 @@ def test_no_input_is_too_large_for_a_dead_layer(size):
         lambda a: a[0], SUPPRESSION.models(KEY, RoundState(jnp.int32(0), (), params, (), (), (), ())).params
     )
     loss = lambda params: jnp.square(MODEL.apply(params, size * jnp.ones((1, 8, 8, 1))) - 1).sum()
-    alive, gradient = (np.asarray(ravel_pytree(jax.grad(loss)(of))[0]) for of in (params, dead))
+    flat = jax.jit(lambda of: ravel_pytree(jax.grad(loss)(of))[0])
+    alive, gradient = (np.asarray(flat(of)) for of in (params, dead))
     assert not gradient[~output_bias()].any() and gradient[output_bias()].all() and alive[~output_bias()].any()
 
 

@@ -108,7 +108,7 @@ def test_lists_are_such_as_clients_accept_and_open_what_is_needed(n, threshold, 
 def run(n, lies=None, **how):
     data = targets(n, D)
     system = secagg(towards_target(), num_clients=n, observe=lambda view: view, mesh=None, lying_server=lies, **how)
-    return jax.jit(system.step)(KEY, system.init(KEY, jnp.zeros(D), data), data)
+    return jax.jit(lambda: system.step(KEY, system.init(KEY, jnp.zeros(D), data), data))()
 
 
 def test_a_round_tells_clients_the_lies_of_its_server_and_fails():

@@ -188,7 +188,7 @@ def test_an_attack_on_rows_bites_where_one_on_updates_is_weak():
     """With z = 1.5 a client moves its row by z / 2 standard deviations of a client, a chosen row by z / sqrt(2)."""
     honest, weak, strong = moved(masked), moved(masked, attack=alie(1.5)), moved(masked, group_attack=alie(1.5))
     assert strong > 1.3 * weak > 1.3 * honest
-    sparse = functools.partial(fedrep, num_params=200, k=1600, buffer_size=S, elide=True)
+    sparse = functools.partial(fedrep, num_params=200, k=1600, buffer_size=S, in_the_clear=True)
     assert moved(sparse, group_attack=alie(1.5)) > 1.2 * moved(sparse, attack=alie(1.5))
 
 

@@ -16,7 +16,7 @@ from helpers import QUICK, Q, same_bits
 
 KEY, N, M, TARGET, UNIT = jax.random.key(4), 5, 6, 3, 2
 MODEL = models.mlp((2, 2, 1), 3, hidden=(6,))
-PARAMS = MODEL.init(jax.random.key(0))
+PARAMS = jax.jit(MODEL.init)(jax.random.key(0))
 LOCAL = clients.fedsgd(losses.softmax_cross_entropy(MODEL))
 WEIGHTS, THRESHOLD = jnp.array([1.0, 0.0, 0.0, -1.0]), 1.5
 """Of the property: the first pixel is above the last one by more than 1.5."""
@@ -93,7 +93,7 @@ def target_update():
         logits = MODEL.apply(params, x[TARGET])
         return -jax.nn.log_softmax(logits)[jnp.arange(M), y[TARGET]].mean()
 
-    return np.asarray(ravel_pytree(jax.grad(loss)(params))[0])[where] / N
+    return np.asarray(jax.jit(lambda: ravel_pytree(jax.grad(loss)(params))[0])())[where] / N
 
 
 def test_one_detector_for_all_says_whether_anybody_has_it():
@@ -130,7 +130,7 @@ def nested_gradient(layer, first):
 
     where = np.asarray(detector_coordinates(params, layer, UNIT))
     assert where.sum() == 5, "four weights and a bias"
-    return np.asarray(ravel_pytree(jax.grad(output)(live))[0])[where]
+    return np.asarray(jax.jit(lambda: ravel_pytree(jax.grad(output)(live))[0])())[where]
 
 
 def test_one_of_several_layers_of_a_name_is_tampered_with():

@@ -180,10 +180,10 @@ def private(batch_size, cases, rounds=1):
     looks = [look(label.toward) for look in (server, outsider, functools.partial(coalition, colluding=1))]
     worlds = scores(
         make, Canary(inputs, local, lambda given: given[0], label.toward, len(cases)),
-        lambda seen: jnp.stack([look(seen) for look in looks]), KEY, params=START, trials=8000 * len(cases),
+        lambda seen: jnp.stack([look(seen) for look in looks]), KEY, params=START, trials=3000 * len(cases),
         at_once=1000, rounds=rounds,
     )  # fmt: skip
-    mine = np.arange(8000 * len(cases)) // 2 % len(cases)
+    mine = np.arange(3000 * len(cases)) // 2 % len(cases)
     bound = lambda case, look: two_worlds(*(world[mine == case, look] for world in worlds), delta=DELTA).epsilon
     return [[bound(case, look) for look in range(3)] for case in range(len(cases))]
 

@@ -12,16 +12,14 @@ from fedjax_priv import losses, models
 from fedjax_priv.audit import Subject, findings
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.base import ClientData
-from fedjax_priv.channels import constant
 from fedjax_priv.clients import batch_gradients, local_sgd, local_training
 from fedjax_priv.clients.ghost_norms import outer_products, sample_gradients
 from fedjax_priv.engine import row_norms
-from fedjax_priv.layers import analog_alignment, clipping, noise_gaussian, noise_skellam, plain_field
+from fedjax_priv.layers import clipping, noise_gaussian, noise_skellam, plain_field
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.ledger.entry import Figure, none
-from fedjax_priv.systems import _distributed_noise, compose, dp_sgd, secagg, wireless
+from fedjax_priv.systems import _distributed_noise, compose, dp_sgd, secagg
 from fedjax_priv.systems.composition import parts as composed_parts
-from fedjax_priv.systems.over_the_air import analog_uploads
 from fedjax_priv.theory import gaussian
 
 KEY, DELTA = jax.random.key(5), 1e-3
@@ -30,16 +28,11 @@ CONFIDENCE = 0.999
 """An honest control fails with a probability of at most 1 - CONFIDENCE for each entry."""
 EVERY = ("server", "device", "everybody")
 CAUGHT = {
-    "links": {
+    "uploads": {
         "sound": (), "none on half of the coordinates": ("server",), "none on one coordinate": ("server",),
         "none on the last coordinate": ("server",), "one key for all clients": ("server",),
-        "the same every round": ("server",), "clipped by the largest entry": ("server",),
-        "opposite every other round": ("server",),
-    },
-    "uploads": {
-        "sound": (), "none on one coordinate": ("server",), "one key for all clients": ("server",),
         "none of the canary client": ("server",), "the same every round": ("server",),
-        "clipped by the largest entry": ("server",),
+        "opposite every other round": ("server",), "clipped by the largest entry": ("server",),
     },
     "sum": {
         "sound": (), "none on one coordinate": EVERY, "one key for all clients": ("device", "everybody"),
@@ -72,7 +65,7 @@ def run_of(n=CLIENTS, rounds=ROUNDS):
     return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": PARAMS})
 
 
-def plus_gaussian(key, x, cohort, deviation, real=analog_alignment.plus_gaussian):
+def plus_gaussian(key, x, cohort, deviation, real=noise_gaussian.plus_gaussian):
     of = lambda key: real(key, jnp.zeros_like(x), cohort, deviation)
     return x + broken.noise(of(key), of(broken.frozen_key()), cohort.round[0])
 
@@ -114,28 +107,14 @@ def norms(rows, real=row_norms.norms):
 @pytest.fixture(scope="module", autouse=True)
 def switches():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analog_alignment, "plus_gaussian", plus_gaussian)
         patch.setattr(noise_gaussian, "plus_gaussian", plus_gaussian)
         patch.setattr(noise_skellam, "per_client", per_client)
         patch.setattr(local_training, "with_noise", with_noise)
         for module in (outer_products, sample_gradients):
             patch.setattr(module, "norms", norms)
-        patch.setattr(analog_uploads, "clip_to", clip)
         patch.setattr(composed_parts, "clip_to", clip)
         patch.setattr(_distributed_noise, "clip_to", clip)
         yield
-
-
-def on_links():
-    """Noise of each client, seen on a link of its own."""
-    make = lambda local, observe: wireless(
-        local, clip=1.0, noise_variance=36.0, receiver_noise=1e-4, access="orthogonal", fading=constant(),
-        observe=observe, mesh=None, block=CLIENTS,
-    )  # fmt: skip
-    local, data = sending(jnp.zeros((CLIENTS, PARAMS))), no_samples(CLIENTS)
-    system = make(local, None)
-    entries = ledger(system, run_of(), data, delta=DELTA)
-    return Subject(broken.rooted(make), local, LOSS, jnp.zeros(PARAMS), data, system.release), entries
 
 
 def of_uploads():
@@ -191,7 +170,7 @@ def in_training():
     return Subject(broken.rooted(make), training(LOSS), LOSS, params, data, release, training), entries
 
 
-SYSTEMS = {"links": on_links, "uploads": of_uploads, "sum": in_a_sum, "training": in_training}
+SYSTEMS = {"uploads": of_uploads, "sum": in_a_sum, "training": in_training}
 
 
 @pytest.fixture(scope="module")

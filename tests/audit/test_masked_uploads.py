@@ -1,5 +1,7 @@
 """Masked uploads are as good as random words where masks are sound, and not where they are broken."""
 
+import itertools
+
 import broken
 import jax
 import jax.numpy as jnp
@@ -55,8 +57,8 @@ def number_of(key):
     return jax.random.randint(jax.random.fold_in(key, 7), (), 0, len(MASKS))
 
 
-def system(local, observe, *, elide=False, dropout=0.0):
-    return secagg(local, num_clients=CLIENTS, elide=elide, dropout=dropout, observe=observe, mesh=None, block=CLIENTS)
+def system(local, observe, *, elide=False):
+    return secagg(local, num_clients=CLIENTS, elide=elide, observe=observe, mesh=None, block=CLIENTS)
 
 
 def leaky(local, observe):
@@ -93,7 +95,7 @@ def found():
             protocol=secagg_protocol(group_size=CLIENTS),
         )  # fmt: skip
         broken.NOW.clear()
-    which = np.asarray(jax.vmap(number_of)(jax.random.split(KEY, TRIALS)))
+    which = np.asarray(jax.jit(jax.vmap(number_of))(jax.random.split(KEY, TRIALS)))
     return {name: Pads(*(words[which == i] for words in every)) for i, name in enumerate(MASKS)}
 
 
@@ -149,38 +151,55 @@ def test_words_of_an_upload_are_compared_at_all_coordinates_and_rounds(spoil):
     assert said.contradicts == (["proved"] if spoil else [])
 
 
-def test_opened_masks_are_those_that_survivors_do_not_share():
-    """What is left cancels among survivors, whoever is lost, if the server can make up for it."""
-    make, many = lambda local, observe, **how: system(local, observe, dropout=0.3, **how), 40
-    found = pads(
-        make, lambda local, observe: make(local, observe, elide=True), KEY, params=jnp.zeros(many),
-        num_clients=CLIENTS, trials=20, protocol=secagg_protocol(group_size=CLIENTS),
-    )  # fmt: skip
-    left = found.compared.astype(np.int64).reshape(-1, CLIENTS, many)
-    cancel = [(left[:, of].sum(1) % FIELD.size == 0).all(1) for of in ([0, 1, 2], [0, 1], [0, 2], [1, 2])]
-    assert all(one.any() for one in cancel)
-    assert np.sum(cancel) < len(left)  # two are lost
-
-
 def buffered(local, observe, *, elide=False):
-    return share(local, num_clients=4, aggregate=mean(), elide=elide, observe=observe, mesh=None, block=4)
+    how = dict(num_clients=6, buffer_size=3, dropout=0.2, aggregate=mean(), mesh=None, block=6)
+    return share(local, elide=elide, observe=observe, **how)
 
 
-@pytest.mark.parametrize("zero", [False, True])
-def test_buffers_without_pairwise_masks_are_read_once_private_masks_are_off(zero, monkeypatch):
-    """Told how uploads are masked by what the system releases."""
+@pytest.fixture(scope="module")
+def of_buffers():
+    """Pads of groups of three, some lost, and which trials have no pairwise masks, by their keys."""
+    now, keys = {}, jax.random.split(KEY, 40)
+    without = lambda key: jax.random.randint(jax.random.fold_in(key, 7), (), 0, 2) == 1
 
-    def none(seed, name, *rest):
+    def switch(key, name):
+        now["zero"] = without(key)
+        return named(key, name)
+
+    def expand(seed, name, *rest):
         words = prg.expand(seed, name, *rest)
-        return jnp.zeros_like(words) if name == "pairwise mask" else words
+        return jnp.where(now["zero"], jnp.zeros_like(words), words) if name == "pairwise mask" else words
 
-    if zero:
-        monkeypatch.setattr(mask, "FIELD", FIELD._replace(expand=none))
-    found = pads(
-        buffered, lambda local, observe: buffered(local, observe, elide=True), KEY, params=jnp.zeros(PARAMS),
-        num_clients=4, trials=4, protocol=buffered(towards_target(), None).release.masks,
-    )  # fmt: skip
-    assert (found.opened == 0).all() == zero and not (found.pad == 0).any()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(masked_uploads, "named", switch)
+        patch.setattr(mask, "FIELD", FIELD._replace(expand=expand))
+        found = pads(
+            buffered, lambda local, observe: buffered(local, observe, elide=True), KEY, params=jnp.zeros(40),
+            num_clients=6, trials=len(keys), protocol=buffered(towards_target(), None).release.masks,
+        )  # fmt: skip
+    return found, np.asarray(jax.jit(jax.vmap(without))(keys))
+
+
+def test_opened_masks_are_those_that_survivors_do_not_share(of_buffers):
+    """What is left cancels among a group's survivors, whoever is lost, if the server can make up for it."""
+    found, zero = of_buffers
+    left = found.compared[~zero].astype(np.int64).reshape(-1, 6, 40)
+    cancels = {
+        size: sum((left[:, of].sum(1) % FIELD.size == 0).all(1) for of in itertools.combinations(range(6), size))
+        for size in (1, 2, 3)
+    }
+    assert not cancels[1].any() and cancels[2].any() and cancels[3].any()
+    recovered = cancels[2] + cancels[3]
+    assert recovered.max() == 2 and recovered.mean() > 1.5
+    assert recovered.min() < 2  # two of a group are lost
+
+
+def test_buffers_without_pairwise_masks_are_read_once_private_masks_are_off(of_buffers):
+    """Told how uploads are masked by what the system releases."""
+    found, zero = of_buffers
+    in_the_clear = (found.opened == 0).all(3).mean((1, 2))
+    assert in_the_clear[zero].mean() > 0.6 and not in_the_clear[~zero].any()
+    assert not (found.pad == 0).any()
 
 
 def with_noise_alone(secure):

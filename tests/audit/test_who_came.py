@@ -27,10 +27,16 @@ SYSTEMS = {
 }
 
 
+@functools.cache
+def said_and_run(name):
+    """The system as it is said to be, and a run of it."""
+    said = SYSTEMS[name](LOCAL, noise_multiplier=Z)
+    return said, simulate(said, jax.random.key(0), jnp.zeros(D), DATA, rounds=1, progress=False)
+
+
 def audited(name, noise_multiplier, *, trials=800, **how):
     """For both kinds of neighbours, what is found of the figure, which is that of `Z`."""
-    said = SYSTEMS[name](LOCAL, noise_multiplier=Z)
-    run = simulate(said, jax.random.key(0), jnp.zeros(D), DATA, rounds=1, progress=False)
+    said, run = said_and_run(name)
     entries = [one for one in ledger(said, run, DATA, delta=DELTA) if one.view == "device"]
     assert [one.neighbours for one in entries] == ["zero-out", "replacement"]
     make = lambda local, observe: SYSTEMS[name](local, noise_multiplier=noise_multiplier, observe=observe, **how)
@@ -39,23 +45,23 @@ def audited(name, noise_multiplier, *, trials=800, **how):
     return findings(subject, entries, jax.random.key(1), trials=trials, delta=DELTA, kind="direction")
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", ["fedbuff", "cohorts"])
 def test_a_third_of_the_noise_is_seen_though_the_client_seldom_comes(name):
     """The sound system is the control."""
     assert [one.contradicts for one in audited(name, Z)] == [[], []]
     assert [one.contradicts for one in audited(name, Z / 3)] == [["proved"], ["proved"]]
 
 
-@pytest.mark.parametrize("noise", [Z, Z / 100])
-def test_a_client_that_came_to_few_trials_makes_no_figure_stand(noise):
+def test_a_client_that_came_to_few_trials_makes_no_figure_stand():
     """That it is not counted differently is known of all trials, but says nothing of noise; more trials do."""
-    few = audited("coins", noise, sampling_rate=0.01)
+    few = audited("coins", Z, sampling_rate=0.01)
     assert [(one.stands, one.contradicts) for one in few] == [([], [])] * 2
     assert [one.limit < one.proved for one in few] == [True, True]
     needed = max(one.untestable["proved"] for one in few)
-    enough = audited("coins", noise, sampling_rate=0.01, trials=2 * needed)
-    assert [one.contradicts for one in enough] == [["proved"] if noise < Z else []] * 2
-    assert [one.stands for one in enough] == [[] if noise < Z else ["proved"]] * 2
+    for noise in (Z, Z / 100):
+        enough = audited("coins", noise, sampling_rate=0.01, trials=2 * needed)
+        assert [one.contradicts for one in enough] == [["proved"] if noise < Z else []] * 2
+        assert [one.stands for one in enough] == [[] if noise < Z else ["proved"]] * 2
 
 
 @pytest.mark.parametrize(("first_round", "came"), [(False, [1, 1, 0]), (True, [1, 0, 0])])

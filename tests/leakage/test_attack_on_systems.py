@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_priv.layers import sparse_masks
 from fedjax_priv.leakage import colluders_of_round, ratio, residuals, secagg_protocol, separate, sparse_protocol
 from fedjax_priv.systems import common_secagg, sparse_secagg
 from fedjax_priv.theory import sparse_secagg as theory
@@ -34,8 +33,7 @@ def values(n, d):
 def recorded(system, n, d):
     """From a key to one round and what the server saw of it."""
     data = clients(n, d)
-    state = system.init(KEY, jnp.zeros(d), data)
-    return jax.jit(lambda key: system.step(key, state, data)[1])
+    return jax.jit(lambda key: system.step(key, system.init(KEY, jnp.zeros(d), data), data)[1])
 
 
 def sparse(n):
@@ -83,19 +81,6 @@ def test_half_of_all_values_are_read_alone_without_one_false_hit():
     assert len(sent) >= 8 and rounds.error[0] < 0.03
     assert (np.abs(rounds.value - expected) < 5 * rounds.error).all()
     np.testing.assert_allclose(expected[:2], [0.529, 0.441], atol=5e-4)
-
-
-def test_a_hundred_clients(play):
-    """Masks alone, not a whole system."""
-    n, adversaries, d = 100, 33, 2000
-    lost, how = np.flatnonzero(np.random.default_rng(0).random(n) < DROPOUT), dict(alpha=ALPHA, group_size=n)
-    round = play(sparse_masks(**how), n, d, lost=lost, colluding=range(n - adversaries, n))
-    reading = separate(round.view, sparse_protocol(**how), bound=1000, colluders=round.colluders)
-    h = round.honest.sum()
-    assert (np.abs(reading.fraction.value[:2] - given_survivors(h, n)) < 5 * reading.fraction.error[:2]).all()
-    alone = reading.size == 1
-    assert (reading.value[alone] == round.value[reading.clients[alone, 0], reading.coordinate[alone]]).all()
-    assert reading.false_hits < 1
 
 
 def test_nothing_but_the_total_is_read_of_common_coordinates():

@@ -79,7 +79,7 @@ def test_a_layer_that_masks_no_pairs_is_refused(play):
 
 def test_elided_masks_are_refused(play):
     """All uploads would be read, or none, whoever colludes."""
-    view = play(sparse_masks(**HOW, elide=True), N, D).view
+    view = play(LAYER, N, D).view
     for attack in (residuals, functools.partial(separate, bound=BOUND)):
         with pytest.raises(ValueError, match="^protocol must be one whose masks are added, elide=False: elided, up"):
             attack(view, sparse_protocol(**HOW, elide=True))

@@ -94,7 +94,6 @@ def test_groups_are_attacked_apart(play):
         assert alone.false_hits == pytest.approx(sum(sent.values()) * (2 * BOUND + 1) / (Q - 2 * BOUND - 1))
 
 
-SECAGG = dict(group_size=N)
 RING = dict(group_size=N, neighbours=4)
 
 
@@ -103,10 +102,9 @@ def masks(**how):
     return pairwise_masks(**how), secagg_protocol(**how)
 
 
-@pytest.mark.parametrize(("how", "outcome"), [(SECAGG, LOSS), (RING, dict(lost=(1,), colluding=(0, 5)))])
-def test_secagg_on_a_connected_graph_gives_nothing_but_the_total(play, how, outcome):
-    layer, protocol = masks(**how)
-    round = play(layer, N, D, **outcome)
+def test_secagg_on_a_connected_graph_gives_nothing_but_the_total(play):
+    layer, protocol = masks(**RING)
+    round = play(layer, N, D, lost=(1,), colluding=(0, 5))
     (component,) = {clients for _, clients in round.components(protocol)}
     assert component == tuple(np.flatnonzero(round.honest))
     found = lambda size: separate(round.view, protocol, bound=BOUND, colluders=round.colluders, max_size=size)
@@ -143,11 +141,12 @@ SHORT = 2**16
 
 @pytest.mark.parametrize("bound", [BOUND, 16 * BOUND])
 def test_sums_modulo_a_power_of_two_pass_by_chance_as_often_as_predicted(play, bound):
-    """The complete graph gives no value away, so all that is read of one client is tiny by chance: of the wider bound a
+    """A connected graph gives no value away, so all that is read of one client is tiny by chance: of the wider bound a
     half, from which the prediction is found by what did not pass.
     """
-    round = play(masks(**SECAGG, bits=16)[0], N, D, value=np.zeros((N, D), int))
-    reading = separate(round.view, masks(**SECAGG, bits=16)[1], bound=bound, max_size=1)
+    layer, protocol = masks(**RING, bits=16)
+    round = play(layer, N, D, value=np.zeros((N, D), int))
+    reading = separate(round.view, protocol, bound=bound, max_size=1)
     chance, found = (2 * bound + 1) / SHORT, len(reading.value)
     expected, odds = N * D * chance, chance / (1 - chance)
     assert abs(found - expected) < 5 * np.sqrt(expected)

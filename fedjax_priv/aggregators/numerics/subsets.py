@@ -4,10 +4,11 @@ import itertools
 import math
 from collections.abc import Callable
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
+
+from fedjax_priv.engine.batches import in_batches
 
 MOST_SUBSETS = 50_000
 
@@ -20,7 +21,7 @@ def best_subset(score: Callable[[Array], Array], num_left_out: int, ok: Bool[Arr
       ValueError: there are more than 50,000 subsets of `g` rows.
     """
     kept = jnp.asarray(all_but(num_left_out, ok.size))
-    scores = jax.lax.map(lambda mask: score(mask & ok), kept, batch_size=256)
+    scores = in_batches(lambda mask: score(mask & ok), kept, 256)
     complete = (kept | ok[None, :]).all(1)  # every row left out is present
     return kept[jnp.argmin(jnp.where(complete, scores, jnp.inf))] & ok
 

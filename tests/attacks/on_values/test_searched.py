@@ -67,7 +67,7 @@ CAREFUL = {"evals": 16, "step": 0.3, "ratio": 0.95}
 
 @pytest.mark.parametrize(
     ("defence", "search"),
-    [("mean", {}), ("trimmed mean", {}), ("trimmed mean", SHORT), ("redescending", SHORT), ("redescending", CAREFUL)],
+    [("mean", {}), ("trimmed mean", SHORT), ("redescending", CAREFUL)],
 )
 @pytest.mark.parametrize("line", LINES)
 def test_the_factor_is_that_of_the_search(line, defence, search):
@@ -122,7 +122,8 @@ def test_a_step_that_was_cut_never_doubles_again():
 def test_a_defence_that_answers_nan_is_left_at_the_start():
     attack = optimal_alie(lambda rows: jnp.full(D, jnp.nan), start=0.5)
     rows, honest = jnp.asarray(UPDATES), jnp.asarray(MASKS[1])
-    np.testing.assert_array_equal(attack(KEY, rows, honest, ~honest), alie(0.5)(KEY, rows, honest, ~honest))
+    left, start = jax.jit(lambda: (attack(KEY, rows, honest, ~honest), alie(0.5)(KEY, rows, honest, ~honest)))()
+    np.testing.assert_array_equal(left, start)
 
 
 def test_a_defence_that_answers_nan_at_the_start_is_searched_on():
@@ -159,22 +160,41 @@ TURNING = {
 }
 
 
+@functools.cache
+def attack_on(tried, search):
+    return jax.jit(search(tried, **CAREFUL))
+
+
+@functools.cache
+def compiled(rule):
+    return jax.jit(lambda rows: rule(rows))
+
+
 def harm(rule, tried, search, absent=()):
     """How far the attack on `tried` brings the rule."""
     there = ~np.isin(np.arange(N), absent)
     honest, byzantine = there & MASKS[1], there & ~MASKS[1]
     rows = np.where(there[:, None], ROWS, np.nan)
-    sent = np.asarray(jax.jit(search(tried, **CAREFUL))(KEY, jnp.asarray(rows), honest, byzantine))
-    return np.linalg.norm(rule(np.where(byzantine[:, None], sent, rows)) - rows[honest].mean(0, dtype=np.float64))
-
-
-@pytest.mark.parametrize("search", [optimal_foe, optimal_alie])
-@pytest.mark.parametrize("rule", TURNING.values(), ids=TURNING)
-@pytest.mark.parametrize("absent", [(), (4, 10)], ids=["all", "some absent"])
-def test_the_harm_found_on_few_coordinates_is_that_of_all(search, rule, absent):
-    assert harm(rule, rule, search, absent) == pytest.approx(
-        harm(rule, lambda rows: rule(rows), search, absent), rel=1e-3
+    sent = np.asarray(attack_on(tried, search)(KEY, jnp.asarray(rows), honest, byzantine))
+    return np.linalg.norm(
+        compiled(rule)(np.where(byzantine[:, None], sent, rows)) - rows[honest].mean(0, dtype=np.float64)
     )
+
+
+@functools.cache
+def on_all(rule):
+    """The rule as a function, which says nothing of whether it turns."""
+    return lambda rows: rule(rows)
+
+
+@pytest.mark.parametrize(
+    ("made", "search"),
+    [("Krum", optimal_foe), ("ByzFL's geometric median", optimal_alie), ("centered clipping", optimal_foe)],
+)
+@pytest.mark.parametrize("absent", [(), (4, 10)], ids=["all", "some absent"])
+def test_the_harm_found_on_few_coordinates_is_that_of_all(made, search, absent):
+    rule = TURNING[made]
+    assert harm(rule, rule, search, absent) == pytest.approx(harm(rule, on_all(rule), search, absent), rel=1e-3)
 
 
 def test_a_rule_that_claims_to_turn_and_does_not_is_searched_badly():
@@ -196,14 +216,17 @@ TURNING_BEFORE = {
 
 @pytest.mark.parametrize(
     ("made", "search", "draws"),
-    [*((made, search, 1) for made in TURNING_BEFORE for search in (optimal_foe, optimal_alie)),
-     ("buckets", optimal_alie, 3)],
+    [
+        ("ByzFL's trimmed mean", optimal_foe, 1), ("buckets", optimal_foe, 1), ("buckets", optimal_alie, 3),
+        ("ARC", optimal_alie, 1),
+    ],
 )  # fmt: skip
 def test_the_harm_found_behind_steps_that_turn_is_that_of_all(made, search, draws):
     rule, there = TURNING_BEFORE[made], ~np.isin(np.arange(N), (4, 10))
     honest, byzantine = there & MASKS[1], there & ~MASKS[1]
     rows = jnp.where(there[:, None], ROWS, np.nan)
 
+    @jax.jit
     def harm(sent):
         attacked, middle = jnp.where(byzantine[:, None], sent, rows), rows[honest].mean(0)
         drawn = lambda key: jnp.linalg.norm(rule(attacked, key=key) - middle)
@@ -286,9 +309,9 @@ def test_a_rule_that_draws_is_tried_on_draws_of_the_attackers_own(make, draws):
     rule = Aggregator(lambda d: (), below_a_draw)
     of_draws = lambda rows: jax.vmap(lambda key: rule(rows, key=key))(keys)
     given = KEY, jnp.asarray(UPDATES), honest, ~honest
-    found = jax.jit(make(rule, draws=draws, **CLOSE))(*given)
-    np.testing.assert_allclose(found, jax.jit(make(of_draws, **CLOSE))(*given), rtol=1e-5)
     attack = jax.jit(make(rule, draws=draws, **CLOSE))
+    found = attack(*given)
+    np.testing.assert_allclose(found, jax.jit(make(of_draws, **CLOSE))(*given), rtol=1e-5)
     others = [np.asarray(attack(jax.random.key(seed), *given[1:])) for seed in range(7, 12)]
     assert np.abs(np.stack(others) - np.asarray(found)[None]).max() > 1e-3
 
