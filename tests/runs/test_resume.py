@@ -136,10 +136,8 @@ def test_ctrl_c_in_the_first_chunk_of_a_resumed_run_returns_the_parameters_of_it
 
 
 def test_resume_starts_where_there_is_nothing(tmp_path, whole):
-    (tmp_path / "killed early").mkdir()
-    (tmp_path / "killed early" / ".manifest.json.x.part").write_text("{")
-    for name in ("new", "killed early"):
-        xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / name, resume=True))), plain(whole))
+    (tmp_path / ".manifest.json.x.part").write_text("{")  # as after an early kill
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path, resume=True))), plain(whole))
 
 
 @pytest.mark.parametrize(
