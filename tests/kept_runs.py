@@ -1,5 +1,6 @@
 """Small runs with sampling, dropout and a memory of each client, for tests of what a run leaves in its folder."""
 
+import functools
 import os
 import signal
 
@@ -12,10 +13,12 @@ import pytest
 from fedjax_priv import Keep, data, simulate
 from fedjax_priv.base import ClientData, Local
 from fedjax_priv.systems import fedavg
-from helpers import mesh_of, remembering, targets
+from helpers import mesh_of, pulling, remembering, targets
 
 D, N, ROUNDS, KEY = 8, 8, 6, jax.random.key(5)
 DATA = targets(N, D)
+SMALL = functools.partial(pulling, cohort_size=3)
+"""A system of few operations, for `run`."""
 POOL = data.pool_of(ClientData(np.asarray(DATA.examples)[:, None], np.minimum(np.asarray(DATA.count), 1)))
 
 
@@ -31,10 +34,18 @@ def velocity():
 
 
 def run(samples=DATA, *, rate=0.5, key=KEY, params=None, rounds=ROUNDS, every=1, devices=2, local=None, **how):
-    system = fedavg(local or remembering(), cohort_size=3, dropout=0.2, server=optax.sgd(rate), mesh=mesh_of(devices))
+    """Runs `how["system"]`, made of a rate; if not given, FedAvg with its clients on several devices."""
+    make = how.pop("system", lambda rate: spread(rate, local or remembering(), devices))
     params = jnp.zeros(D) if params is None else params
     evaluate = how.pop("evaluate", lambda w: {"norm": jnp.square(w).sum()})
-    return simulate(system, key, params, samples, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how)
+    return simulate(
+        make(rate), key, params, samples, rounds=rounds, every=every, evaluate=evaluate, progress=False, **how
+    )
+
+
+def spread(rate, local, devices):
+    server = optax.sgd(rate)
+    return fedavg(local, cohort_size=3, dropout=0.2, exact=False, server=server, mesh=mesh_of(devices))
 
 
 def plain(result):

@@ -1,6 +1,7 @@
 """Options of a command from the signatures and docstrings of the functions they are for."""
 
 import dataclasses
+import functools
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -46,14 +47,12 @@ def options_of(
       Options in the order of the signature, then those it hands on. Parameters of types that have no
       `command_line_type` are left out.
     """
-    help_of = parameter_help(function) | dict(about)
-    without, found = {*without}, {}
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        kind = command_line_type(parameter.annotation)
-        if kind is not None and name not in without:
-            found[name] = Option(kind, defaults.get(name, parameter.default), help_of.get(name, ""))
+    without, own, found = {*without}, _own_options(function), {}
+    for name, option in own.items():
+        if name not in without:
+            found[name] = Option(option.type, defaults.get(name, option.default), about.get(name, option.help))
     for name, other in handed_on(function).items():
-        if name not in without and name in (others := options_of(other)):
+        if name not in without and name in (others := _all_options(other)):
             found[name] = others[name]
     return found
 
@@ -63,11 +62,29 @@ def takes(function: Callable, name: str) -> bool:
     return name in inspect.signature(function).parameters or name in handed_on(function)
 
 
-def handed_on(function: Callable) -> dict[str, Callable]:
+@functools.cache
+def handed_on(function: Callable) -> Mapping[str, Callable]:
     """Names of arguments that a function takes as `**how` and hands to others, as the annotation of `**how` says."""
     parameters = inspect.signature(function, eval_str=True).parameters.values()
     rest = [parameter.annotation for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD]
-    return {name: to for how in rest for to, names in getattr(how, "__metadata__", ()) for name in names}
+    to_whom = {name: to for how in rest for to, names in getattr(how, "__metadata__", ()) for name in names}
+    return MappingProxyType(to_whom)
+
+
+@functools.cache
+def _own_options(function: Callable) -> Options:
+    """Those of its signature alone."""
+    help_of, found = parameter_help(function), {}
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
+        kind = command_line_type(parameter.annotation)
+        if kind is not None:
+            found[name] = Option(kind, parameter.default, help_of.get(name, ""))
+    return MappingProxyType(found)
+
+
+@functools.cache
+def _all_options(function: Callable) -> Options:
+    return MappingProxyType(options_of(function))
 
 
 def pick(options: Options, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,8 @@ def least(decreasing: Callable[[Numbers], Result], target: Numbers, high: Number
     low, end = np.zeros(np.shape(target)), np.asarray(high, np.float64)
     for _ in range(80):
         middle = (low + end) / 2
+        if ((middle == low) | (middle == end)).all():
+            break
         above = decreasing(middle) > target
         low, end = np.where(above, middle, low), np.where(above, end, middle)
     return np.where(decreasing(np.zeros(np.shape(target))) <= target, 0, end)[()]

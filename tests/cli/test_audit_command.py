@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from fedjax_priv import systems
-from fedjax_priv.audit import Finding, Worlds, ledger_entries, masked_uploads
+from fedjax_priv.audit import Finding, Worlds, ledger_entries, masked_uploads, worlds
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.worlds import watched
 from fedjax_priv.cli import audit_command, main
@@ -43,19 +43,49 @@ def made(n=10):
     return xr.Dataset(variables, {"phase": ["upload"]}, attrs={"num_params": 650, "interrupted": 0})
 
 
+class Rounds:
+    """Traces the whole round of a command's first canary, and of any other what it changes: updates and scores."""
+
+    seen = None
+
+    def scored(self, make, canary, score, key, params, rounds):
+        """Shapes of the scores."""
+        shapes = lambda given: jax.eval_shape(lambda: given)
+        first, second = map(shapes, canary.inputs)
+        assert first == second  # so one trace is that of both
+        of_variant = lambda given: given if canary.variants is None else jax.tree.map(lambda rows: rows[0], given)
+        if self.seen is None:
+            one = watched(make, canary.local, canary.data, self.kept(score), params, rounds)
+            return jax.eval_shape(lambda given: one(key, of_variant(given)), first)
+        jax.eval_shape(lambda given: updates(make, canary, params, key, of_variant(given)), first)
+        return jax.eval_shape(score, self.seen)
+
+    def kept(self, score):
+        def noting(seen):
+            self.seen = jax.eval_shape(lambda: seen)
+            return score(seen)
+
+        return noting
+
+
+def updates(make, canary, params, key, given):
+    training, samples = canary.local(given), canary.data(given)
+    system = make(training, None)
+    return worlds._updates(system, training, key, system.init(key, params, samples), samples)
+
+
 @pytest.fixture
 def traced(monkeypatch):
-    """Rounds are traced and not run; the scores of the two inputs are far apart in the order of their entries."""
+    """Rounds are traced and not run; the scores of the two inputs, of which few are kept, are far apart in order."""
     monkeypatch.setattr(audit_command, "simulate", lambda *_, **__: made())
+    monkeypatch.setattr(ledger_entries, "DELTAS", (1e-6, 0.1))
+    traces = Rounds()
 
     def scores(make, canary, score, key, *, params, trials, rounds, at_once):
-        one = watched(make, canary.local, canary.data, score, params, rounds)
-        variant = lambda given: given if canary.variants is None else jax.tree.map(lambda rows: rows[0], given)
-        first, second = (jax.eval_shape(lambda given: given, given) for given in canary.inputs)
-        assert first == second  # so one trace is that of both
-        first = jax.eval_shape(lambda given: one(key, variant(given)), first)
+        first = traces.scored(make, canary, score, key, params, rounds)
         assert all(each.dtype == np.float32 and each.ndim < 2 for each in first)
-        full = lambda value: tuple(np.full((trials, *each.shape), value) for each in first)
+        few = lambda each: tuple(min(size, 3) for size in each.shape)
+        full = lambda value: tuple(np.full((trials, *few(each)), value) for each in first)
         return Worlds(full(1.0), full(0.0))
 
     def pads(make, unmasked, key, *, params, num_clients, trials, protocol):
@@ -70,6 +100,20 @@ def traced(monkeypatch):
 
     monkeypatch.setattr(ledger_entries, "scores", scores)
     monkeypatch.setattr(masked_uploads, "pads", pads)
+
+
+@pytest.fixture
+def asked(traced, monkeypatch):
+    """What is to be audited, of each command; nothing is."""
+    calls = []
+
+    def asking(subject, entries, *_, **how):
+        calls.append((subject, entries, how))
+        return []
+
+    monkeypatch.setattr(audit_command, "findings", asking)
+    monkeypatch.setattr(audit_command, "show", lambda *_: None)
+    return calls
 
 
 def required(system):
@@ -106,48 +150,43 @@ def test_ctrl_c_during_the_run_of_the_ledger_ends_the_audit(monkeypatch):
 
 
 @pytest.mark.parametrize("adversary", ["server", "device", "coalition", "everybody", "outsider"])
-def test_an_adversary_is_chosen(adversary, traced, monkeypatch, tmp_path):
+def test_an_adversary_is_chosen(adversary, asked, monkeypatch):
+    call(monkeypatch, "cdp_fl", *PRIVATE, "--adversary", adversary, "--colluding", 2, "--trials", 100)
+    ((_, (entry,), how),) = asked
+    view = "server" if adversary == "outsider" else adversary  # who sees more
+    said = {"server": "the server or", "device": "a client", "coalition": "2 clients", "everybody": "every local step"}
+    assert entry.adversary.startswith(said[view]) or entry.adversary.startswith(f"one who sees {said[view]}")
+    assert entry.view == view and how["outsider"] == (adversary == "outsider") and how["colluding"] == 2
+    assert (entry.claimed.epsilon is not None) == (view == "server")  # the paper's figure is about the sum
+
+
+def test_an_outsider_sees_the_sum_and_may_be_tried_with_one_kind_of_canary(traced, monkeypatch, tmp_path):
     place = tmp_path / "table.json"
-    chosen = ["--adversary", adversary, "--colluding", 2, "--trials", 100, "--canary", "sample", "--json", place]
+    chosen = ["--adversary", "outsider", "--trials", 100, "--canary", "sample", "--json", place]
     call(monkeypatch, "cdp_fl", *PRIVATE, *chosen)
     (row,) = json.loads(place.read_text())
-    said = {"server": "the server or", "device": "a client", "coalition": "2 clients", "everybody": "every local step"}
-    assert row["adversary"].startswith(said.get(adversary, "an outsider, who sees less"))
-    assert row["look"] == "sample"
-    assert (row["claimed"] is not None) == (adversary in ("server", "outsider"))  # the paper's figure is about the sum
+    assert row["adversary"].startswith("an outsider, who sees less than the server or") and row["look"] == "sample"
 
 
-def test_an_outsider_is_held_to_what_everybody_sees_where_the_server_has_no_entry(traced, monkeypatch, tmp_path):
-    def row(adversary):
-        place = tmp_path / f"{adversary}.json"
-        call(monkeypatch, "robust_fedavg", *PRIVATE, "--adversary", adversary, "--trials", 100, "--json", place)
-        return json.loads(place.read_text())[0]
-
-    outsider, everybody = row("outsider"), row("everybody")
-    assert outsider["adversary"] == f"an outsider, who sees less than {everybody['adversary']}"
-    assert outsider["proved"] == everybody["proved"] is not None
+def test_an_outsider_is_held_to_what_everybody_sees_where_the_server_has_no_entry(asked, monkeypatch):
+    for adversary in ("outsider", "everybody"):
+        call(monkeypatch, "robust_fedavg", *PRIVATE, "--adversary", adversary, "--trials", 100)
+    (_, (outsider,), how), (_, (everybody,), _) = asked
+    assert how["outsider"] and outsider.view == "everybody"
+    assert outsider.proved.epsilon.max() == everybody.proved.epsilon.max()
 
 
-def test_users_that_collude_on_the_air_are_left_out(traced, monkeypatch, tmp_path):
-    place = tmp_path / "table.json"
-    call(monkeypatch, "wireless", "--colluding", 3, "--trials", 100, "--noise-variance", 20, "--json", place)
-    server, coalition = json.loads(place.read_text())
-    assert server["proved"] < coalition["proved"]
+def test_users_that_collude_on_the_air_are_left_out(asked, monkeypatch):
+    call(monkeypatch, "wireless", "--colluding", 3, "--trials", 100, "--noise-variance", 20)
+    ((_, (server, coalition), _),) = asked
+    assert server.proved.epsilon < coalition.proved.epsilon
 
 
-def test_trials_on_the_air_have_the_gains_of_the_run_and_the_figure_of_its_client_0(traced, monkeypatch, capsys):
+def test_trials_on_the_air_have_the_gains_of_the_run_and_the_figure_of_its_client_0(asked, monkeypatch, capsys):
     """The made-up run has gains that no fading draws."""
-    asked = []
-
-    def asking(subject, entries, *_, **__):
-        asked.append((subject, entries))
-        return []
-
-    monkeypatch.setattr(audit_command, "findings", asking)
-    monkeypatch.setattr(audit_command, "show", lambda *_: None)
     assert call(monkeypatch, "wireless", "--noise-variance", 20, "--trials", 100) == 0
     assert "trials have the gains of one run" in capsys.readouterr().out
-    ((subject, (entry,)),) = asked
+    ((subject, (entry,), _),) = asked
     system, key = subject.make(subject.local, None), jax.random.key(9)
     state = system.init(key, subject.params, subject.data)
     drawn, _ = system.draw(key, state.draw, state.round, subject.data.count)
@@ -155,13 +194,10 @@ def test_trials_on_the_air_have_the_gains_of_the_run_and_the_figure_of_its_clien
     assert isinstance(entry.proved.epsilon, float)
 
 
-def test_masks_bound_to_a_model_are_elided_in_an_audit_in_which_all_have_the_same(traced, monkeypatch):
-    asked = []
-    monkeypatch.setattr(audit_command, "findings", lambda subject, *_, **__: asked.append(subject) or [])
-    monkeypatch.setattr(audit_command, "show", lambda *_: None)
+def test_masks_bound_to_a_model_are_elided_in_an_audit_in_which_all_have_the_same(asked, monkeypatch):
     monkeypatch.setattr(audit_command, "upload_finding", lambda *_, **__: FOUND)
     call(monkeypatch, "secagg", "--bind-model", "--trials", 100)
-    (subject,) = asked
+    ((subject, *_),) = asked
     caveats = lambda make: any("elided" in caveat for caveat in make(subject.local, None).caveats)
     assert subject.unmasked and caveats(subject.unmasked) and not caveats(subject.make)
 
@@ -174,7 +210,7 @@ def test_a_run_in_which_nobody_came_has_no_figure_to_try(traced, monkeypatch, ca
     assert "seed must be of a run in which an upload is counted, whose eps is tried, got 0" in capsys.readouterr().err
 
 
-def test_over_the_air_it_is_the_canarys_owner_who_must_be_heard(traced, monkeypatch, capsys):
+def test_over_the_air_it_is_the_canarys_owner_who_must_be_heard(asked, monkeypatch, capsys):
     """Trials have the gains of the run: where client 0 was too weak, it is silent in all of them; coins fall anew."""
     each, others = ("round", "client"), (np.arange(10) > 0)[None]
     for able, refused in ((others, True), (others | True, False)):
@@ -188,8 +224,8 @@ def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path)
     """100 trials can contradict the figures of DP-SGD on whole batches with little noise, and not an eps of 50."""
     for epsilon, noise, status in ((50, 0.003, 0), (0.1, 0.1, 1)):
         place = tmp_path / f"{epsilon}.json"
-        options = [*PRIVATE, "--gradient-noise", noise, "--adversary", "server", "--delta", 1e-3, "--trials", 100]
-        options += ["--epsilon", epsilon, "--json", place]
+        options = [*PRIVATE, "--gradient-noise", noise, "--adversary", "server", "--delta", 1e-3, "--canary", "label"]
+        options += ["--trials", 100, "--epsilon", epsilon, "--json", place]
         assert call(monkeypatch, "dp_sgd", *options) == status
         (row,) = json.loads(place.read_text())
         assert row["gaussian"] and (row["at_least"] > max(row["proved"], row["claimed"])) == bool(status)

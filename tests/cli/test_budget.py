@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from children import command
-from fedjax_priv.cli import budget
+from fedjax_priv import ledger
+from fedjax_priv.cli import budget, commands
 from fedjax_priv.cli.budget import LEDGER
 from fedjax_priv.ledger.budget import BudgetRefused
 from fedjax_priv.runs.records import run_folder
@@ -35,6 +36,33 @@ def kept(tmp_path_factory):
     options = ["--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-4]
     command("run", "dp_fedavg", *SMALL, *options, "--folder", place / "kept", "--json", place / "table.json")
     return place / "kept"
+
+
+@pytest.fixture
+def unrun(monkeypatch, tmp_path):
+    """`unrun(*arguments)` is what a run would state, and its result: as planned, less the uploads that are lost."""
+    made = {}
+
+    def simulate(algorithm, key, params, data, *, rounds, keep, **_):
+        plan = ledger.planned(algorithm, key, params, data, rounds)
+        lost = np.random.default_rng(0).random(plan.up_bytes.shape) < keep.config["dropout"]
+        made["manifest"] = keep.config
+        return plan.assign(up_bytes=plan.up_bytes.where(~lost, 0)).assign_attrs(interrupted=1)
+
+    def spent(*args):
+        made["result"] = of_run(*args)
+        raise KeyboardInterrupt
+
+    of_run = budget.spent
+    monkeypatch.setattr(commands, "simulate_kept", simulate)
+    monkeypatch.setattr(budget, "spent", spent)
+
+    def run(*arguments):
+        with pytest.raises(SystemExit):
+            command("run", *arguments, "--folder", tmp_path / "kept")
+        return made["manifest"], made["result"]
+
+    return run
 
 
 def test_eps_is_a_variable_of_the_result_and_in_its_row(kept):
@@ -67,10 +95,9 @@ def test_a_finished_run_is_read_again_as_it_is(kept, capsys):
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
 
 
-@pytest.mark.parametrize("lost", [lambda path: path.unlink(), lambda path: path.write_bytes(path.read_bytes()[:99])])
-def test_a_ledger_that_was_lost_or_cut_is_written_again(kept, lost):
+def test_a_ledger_that_was_cut_is_written_again(kept):
     before = (kept / LEDGER).read_bytes()
-    lost(kept / LEDGER)
+    (kept / LEDGER).write_bytes(before[:99])
     options = ["--noise-multiplier", 2, "--rounds", 3, "--delta", 1e-4]
     command("run", "dp_fedavg", *SMALL, *options, "--folder", kept, "--resume")
     assert (kept / LEDGER).read_bytes() == before
@@ -114,11 +141,9 @@ def test_noise_is_chosen_for_a_target(tmp_path, capsys):
     assert f"noise_multiplier {manifest['noise_multiplier']:g} is chosen for eps 2" in capsys.readouterr().err
 
 
-def test_noise_in_steps_is_chosen_where_a_system_has_another_kind_too(tmp_path):
+def test_noise_in_steps_is_chosen_where_a_system_has_another_kind_too(unrun):
     """The other kind is off by default, and stays off."""
-    place = tmp_path / "kept"
-    command("run", "compose", *SMALL, *NOISY_STEPS, "--rounds", 3, "--target-epsilon", 3, "--folder", place)
-    manifest, result = run_folder.read_manifest(place), run_folder.load(place)
+    manifest, result = unrun("compose", *SMALL, *NOISY_STEPS, "--rounds", 3, "--target-epsilon", 3)
     assert manifest.get("noise_variance") is None
     expected = gaussian.epsilon(result.epsilon.delta, 2 * np.sqrt(3) / manifest["gradient_noise"])
     assert 3 * (1 - 1e-3) < expected <= 3 * (1 + 1e-9)
@@ -129,31 +154,25 @@ def test_noise_of_uploads_is_chosen_where_steps_have_none():
     assert budget._calibrated(off) == budget._calibrated(off | {"noise_variance": 1.0}) == "noise_variance"
 
 
-def test_a_budget_is_for_the_adversary_that_is_named(tmp_path):
-    place = tmp_path / "kept"
+def test_a_budget_is_for_the_adversary_that_is_named(unrun):
     arguments = [*SMALL, "--rounds", 3, "--target-epsilon", 2, "--against", "outsider, replacement"]
-    command("run", "dp_fedavg", *arguments, "--folder", place)
-    last = run_folder.load(place).epsilon.isel(round=2)
+    _, result = unrun("dp_fedavg", *arguments)
+    last = result.epsilon.isel(round=2)
     assert 2 * (1 - 1e-3) < last.sel(adversary="outsider, replacement").item() <= 2
     assert last.sel(adversary=OUTSIDER).item() < 1  # control: the adversary that a budget is about by default
 
 
-def test_a_run_stops_at_its_budget(tmp_path):
+def test_a_run_stops_at_its_budget(unrun):
     """Two rounds of z = 2 are within 3.5, three are not."""
     assert gaussian.epsilon(1e-5, np.sqrt(2) / 2) < 3 < gaussian.epsilon(1e-5, np.sqrt(3) / 2)
-    place = tmp_path / "kept"
-    command(
-        "run", "dp_fedavg", *SMALL, "--noise-multiplier", 2, "--rounds", 9, "--stop-at-epsilon", 3, "--folder", place
-    )
-    result = run_folder.load(place)
+    _, result = unrun("dp_fedavg", *SMALL, "--noise-multiplier", 2, "--rounds", 9, "--stop-at-epsilon", 3)
     assert result.sizes["round"] == 2 and result.epsilon.sel(adversary=OUTSIDER, round=2).item() <= 3
 
 
-def test_uploads_lost_before_noise_of_the_server_spend_less(tmp_path):
+def test_uploads_lost_before_noise_of_the_server_spend_less(unrun):
     """Clients of FedBuff add no noise, so none is lost; whose updates do not arrive pays nothing."""
     options = ["--buffer-size", 2, "--noise-multiplier", 2, "--clip", 1, "--dropout", 0.5, "--rounds", 9]
-    command("run", "fedbuff", *SMALL, *options, "--stop-at-epsilon", 6, "--folder", tmp_path / "kept")
-    result = run_folder.load(tmp_path / "kept")
+    _, result = unrun("fedbuff", *SMALL, *options, "--stop-at-epsilon", 6)
     spent = result.epsilon.sel(adversary="device, zero-out").isel(round=-1)
     most = np.bincount(result.client_id.values.ravel()).max()
     assert 0 < spent < gaussian.epsilon(result.epsilon.delta, np.sqrt(most) / 2) <= 6
@@ -166,14 +185,11 @@ def test_uploads_lost_before_noise_of_the_server_spend_less(tmp_path):
         (["cdp_fl", *NOISY_STEPS, "--against", "everybody"], "gradient_noise", 2 * np.sqrt(3)),
     ],
 )
-def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distance, tmp_path):
+def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distance, unrun):
     """The noise is the same as without losses: three Gaussian mechanisms of a client, whoever is lost."""
-    place = tmp_path / "kept"
-    command("run", *arguments, *SMALL, "--dropout", 0.4, "--rounds", 3, "--target-epsilon", 3, "--folder", place)
-    result = run_folder.load(place)
+    manifest, result = unrun(*arguments, *SMALL, "--dropout", 0.4, "--rounds", 3, "--target-epsilon", 3)
     assert (result.up_bytes.sel(phase="upload") == 0).any()
-    noise = run_folder.read_manifest(place)[option]
-    expected = gaussian.epsilon(result.epsilon.delta, distance / noise)
+    expected = gaussian.epsilon(result.epsilon.delta, distance / manifest[option])
     assert 3 * (1 - 1e-3) < expected <= 3 * (1 + 1e-9)
     about = "everybody, replacement of a sample" if "everybody" in arguments else "server, replacement"
     assert result.epsilon.sel(adversary=about)[-1].item() == pytest.approx(float(expected), rel=1e-6)

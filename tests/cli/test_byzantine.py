@@ -84,15 +84,17 @@ def test_a_rule_is_told_how_many_are_byzantine(name):
     rule = parts(aggregate=name, **needed("aggregate", RULES, name))["aggregate"]
     told = {"num_byzantine": 2} if "num_byzantine" in inspect.signature(RULES[name]).parameters else {}
     given = {key.removeprefix("aggregate_"): value for key, value in needed("aggregate", RULES, name).items()}
-    np.testing.assert_array_equal(rule(ROWS, key=KEY), getattr(aggregators, name)(**told, **given)(ROWS, key=KEY))
+    expected = getattr(aggregators, name)(**told, **given)
+    np.testing.assert_array_equal(*jax.jit(lambda: (rule(ROWS, key=KEY), expected(ROWS, key=KEY)))())
 
 
 @pytest.mark.parametrize("name", PRE_AGGREGATORS)
 def test_a_step_comes_before_the_rule(name):
     chosen = parts(aggregate="coordinate_median", pre_aggregate=name, **needed("pre_aggregate", PRE_AGGREGATORS, name))
     step = getattr(aggregators, name)(1.5 if name == "clipping" else 2)
-    expected = aggregators.pre_aggregated(step, aggregators.coordinate_median())(ROWS, key=KEY)
-    np.testing.assert_array_equal(chosen["aggregate"](ROWS, key=KEY), expected)
+    by_hand = aggregators.pre_aggregated(step, aggregators.coordinate_median())
+    found, expected = jax.jit(lambda: (chosen["aggregate"](ROWS, key=KEY), by_hand(ROWS, key=KEY)))()
+    np.testing.assert_array_equal(found, expected)
     assert np.abs(expected - np.median(ROWS, axis=0)).max() > 1e-3
 
 
@@ -104,15 +106,16 @@ def test_an_attack_has_its_arguments(name):
     }  # fmt: skip
     rule = [aggregators.krum(2)] if name in SEARCHED else []
     now = lambda attack: of_a_round(attack, ROWS[-1])(KEY, ROWS, HONEST, ~HONEST)
-    expected = now(getattr(attacks, name)(*rule, **given.get(name, {})))
+    expected = getattr(attacks, name)(*rule, **given.get(name, {}))
     options = {f"attack_{argument}": value for argument, value in given.get(name, {}).items()}
-    np.testing.assert_array_equal(now(parts(aggregate="krum", attack=name, **options)["attack"]), expected)
+    chosen = parts(aggregate="krum", attack=name, **options)["attack"]
+    np.testing.assert_array_equal(*jax.jit(lambda: (now(chosen), now(expected)))())
 
 
 def test_an_attack_on_groups_tries_out_the_rule():
     chosen = parts(systems.share, aggregate="krum", group_attack="optimal_foe")["group_attack"]
-    expected = attacks.optimal_foe(aggregators.krum(2))(KEY, ROWS, HONEST, ~HONEST)
-    np.testing.assert_array_equal(chosen(KEY, ROWS, HONEST, ~HONEST), expected)
+    given, expected = (KEY, ROWS, HONEST, ~HONEST), attacks.optimal_foe(aggregators.krum(2))
+    np.testing.assert_array_equal(*jax.jit(lambda: (chosen(*given), expected(*given)))())
 
 
 def test_trimming_takes_a_share_in_place_of_the_number():
@@ -148,7 +151,8 @@ def test_what_a_system_has_is_what_can_be_chosen():
     assert parts(systems.fedrep, coordinate_attack="smallest").keys() == every
     sent = parts(systems.share, field_attack="sum_replacement", field_attack_total=7)["field_attack"]
     elements = jnp.full((9, 3), 5, jnp.uint32)
-    assert sent(KEY, elements, HONEST, ~HONEST, jnp.zeros(9, int))[0].tolist() == [(7 - 35) % (2**32 - 5)] * 3
+    forged = jax.jit(sent)(KEY, elements, HONEST, ~HONEST, jnp.zeros(9, int))
+    assert forged[0].tolist() == [(7 - 35) % (2**32 - 5)] * 3
     names = lambda system, option: {*typing.get_args(typing.get_args(byzantine_options(system)[option].type)[0])}
     assert names(systems.robust_fedavg, "attack") - names(systems.share, "attack") == SEARCHED
     assert names(systems.share, "group_attack") - names(systems.f2ed, "group_attack") == SEARCHED
@@ -158,8 +162,10 @@ def test_the_client_that_is_trusted_is_honest_and_none_is_where_rows_are_buffers
     """Clients 0 and 1 are Byzantine; rows 2 to 8 are near one another, so MoNNA is the mean of the honest ones."""
     rows = ROWS.at[2:].multiply(0.01).at[:2].add(50.0)
     rule = parts(aggregate="monna")["aggregate"]
-    np.testing.assert_allclose(rule(rows), np.asarray(rows)[2:].mean(0), atol=1e-6)
-    assert np.abs(parts(aggregate="monna", aggregate_pivot=0)["aggregate"](rows)).min() > 1
+    other = parts(aggregate="monna", aggregate_pivot=0)["aggregate"]
+    found, fooled = jax.jit(lambda: (rule(rows), other(rows)))()
+    np.testing.assert_allclose(found, np.asarray(rows)[2:].mean(0), atol=1e-6)
+    assert np.abs(fooled).min() > 1
     for system in (systems.share, systems.fedrep):
         assert "monna" not in typing.get_args(byzantine_options(system)["aggregate"].type)
 
@@ -193,6 +199,7 @@ def test_what_would_be_ignored_is_refused():
 def test_a_search_against_buckets_tries_each_factor_on_sixteen_draws(system, name):
     made = parts(system, pre_aggregate="bucketing", pre_aggregate_size=2, **{name: "optimal_foe"})
     key, honest = jax.random.key(3), jnp.arange(len(ROWS)) >= 2
-    expected = attacks.optimal_foe(made["aggregate"], draws=16)(key, ROWS, honest, ~honest)
-    np.testing.assert_array_equal(made[name](key, ROWS, honest, ~honest), expected)
+    by_hand, given = attacks.optimal_foe(made["aggregate"], draws=16), (key, ROWS, honest, ~honest)
+    found, expected = jax.jit(lambda: (made[name](*given), by_hand(*given)))()
+    np.testing.assert_array_equal(found, expected)
     assert np.isfinite(expected).all() and np.abs(expected).max() > 0

@@ -26,13 +26,13 @@ def test_what_a_user_lacks_is_one_line_and_what_we_break_is_not():
 
 
 def test_demo_writes_a_table_and_a_figure(monkeypatch, capsys, tmp_path):
-    """Two rounds of two systems, with fewer clients; `.ci/wheel` runs the whole demo."""
+    """A round of two systems, with fewer clients; `.ci/wheel` runs the whole demo."""
     n, params, names = 20, 64 * 32 + 32 + 32 * 10 + 10, ("wireless, p = 0.9", "CDP-FL")
     monkeypatch.setattr(demo_command, "cases", lambda *size: {name: cases(*size)[name] for name in names})
     monkeypatch.setattr(
-        demo_command, "demo", functools.partial(demo_command.demo, size=Size(n, byzantine=2, compared=2, trials=20))
+        demo_command, "demo", functools.partial(demo_command.demo, size=Size(n, byzantine=2, compared=1, trials=20))
     )
-    command("demo", "--rounds", 2, "--out", tmp_path / "new" / "folder", "--json", tmp_path / "table.json")
+    command("demo", "--rounds", 1, "--out", tmp_path / "new" / "folder", "--json", tmp_path / "table.json")
     rows = json.loads((tmp_path / "table.json").read_text())
     assert json.loads((tmp_path / "new" / "folder" / "demo.json").read_text()) == rows
     assert (tmp_path / "new" / "folder" / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -1,17 +1,19 @@
 """What is measured of the cells of the atlas, and what is said of them; nothing is trained here."""
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
-from experiments.atlas import atlas
+from experiments.atlas import atlas, training
 from experiments.atlas.audits import Auditor
 from experiments.atlas.measures import NOT_RUN, POSSIBLE, _accuracies, cells, dataset, groups_of, uncovered
 from experiments.atlas.picture import pareto
 from experiments.atlas.stacks import TRANSPORTS, Cell, rules
 from experiments.atlas.table import table
 from experiments.atlas.training import ROWS, Config, Program, acts_on, problem, programs, train
+from fedjax_priv.audit import sending
 from fedjax_priv.theory import gaussian
 
 
@@ -60,8 +62,9 @@ def test_rounds_that_went_on_without_a_guarantee_by_hand():
     assert np.isnan(uncovered(runs, groups, rules()["mean"]))
 
 
-def test_rows_of_clients_are_those_of_the_runs():
-    """A client of a row that failed is not counted, whoever it is."""
+def test_rows_of_clients_are_those_of_the_runs(monkeypatch):
+    """A client of a row that failed is not counted, whoever it is, and whatever it has learned."""
+    monkeypatch.setattr(training, "_local", lambda *_: sending(jnp.zeros((32, shared.size))))
     config = Config(rounds=15, repeats=2, rules=("median",), attacks=("none",), dropouts=(0.3,))
     shared, program = problem(config), Program("buckets of 4", "none", "dense", ("median",))
     runs = train(config, shared, program).isel(rule=0, attack=0, dropout=0)

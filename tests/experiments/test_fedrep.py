@@ -279,7 +279,7 @@ BUILT = {"fig2": ["RCGD-EF"], "fig4": ["sameAtk"], "table1": list(table1.NAMES[1
 
 
 def test_the_papers_runs_can_be_built(monkeypatch):
-    """What the others run differs in numbers only; clients that train alike are traced once for all of these."""
+    """What the others run differs in numbers only, as local steps do; clients are traced once for all of these."""
     trained = {}
     shape, local_of = jax.ShapeDtypeStruct, training.local_of
     examples = shape((32, 1563, 32, 32, 3), jnp.float32), shape((32, 1563), jnp.int32)
@@ -287,7 +287,7 @@ def test_the_papers_runs_can_be_built(monkeypatch):
     params = jax.eval_shape(problem.model_of(paper("table1").setting.task).init, key)
 
     def once(setting, method, rounds, momentum, rate):
-        how = setting.task, setting.batch_size, method.local_steps, rounds
+        how = setting.task, setting.batch_size
         if how not in trained:
             local = local_of(setting, method, rounds, momentum, rate)
             trained[how] = local._replace(apply=jax.jit(local.apply))

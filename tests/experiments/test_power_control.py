@@ -42,7 +42,7 @@ def test_those_that_cannot_carry_their_noise_do_not_join():
     key, n, draws = jax.random.key(0), 6, {}
     for control in power_control.CONTROLS:
         system = power_control.algorithm(SMALL, control, case=1.0)
-        who, _ = system.draw(key, system_state(n), jnp.int32(0), jnp.ones(n, int))
+        who, _ = jax.jit(system.draw)(key, system_state(n), jnp.int32(0), jnp.ones(n, int))
         draws[control] = np.asarray(who.participation), np.asarray(who.gain)
     p, gain = draws["signal"]
     carries = gain**2 * POWER > 1.6

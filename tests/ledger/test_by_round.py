@@ -1,5 +1,7 @@
 """Eps after each round, against the theory called by hand for so many rounds."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,12 +34,20 @@ def by_round(algorithm, rounds=ROUNDS, **how):
     return epsilon_by_round(algorithm, planned(algorithm, KEY, PARAMS, DATA, rounds), DATA, delta=DELTA, **how)
 
 
+@functools.cache
+def of_coins():
+    """A system with coins, the plan of its rounds and their eps."""
+    algorithm = private(sampling_rate=0.5)
+    plan = planned(algorithm, KEY, PARAMS, DATA, ROUNDS)
+    return algorithm, plan, epsilon_by_round(algorithm, plan, DATA, delta=DELTA)
+
+
 def private(**how):
     return systems.dp_fedavg(local(), num_clients=N, noise_multiplier=1.5, **how)
 
 
 def test_noise_of_the_server():
-    found = by_round(private(sampling_rate=0.5))
+    *_, found = of_coins()
     assert found.dims == ("adversary", "round") and found.attrs["units"] == "1" and found.attrs["delta"] == DELTA
     assert found.adversary.values.tolist() == [
         "outsider, add/remove", "outsider, replacement", "device, zero-out", "device, replacement",
@@ -56,11 +66,11 @@ def test_a_pool_says_as_much_as_arrays():
     def fetch(ids):
         raise OSError("not asked for")
 
-    algorithm = private(sampling_rate=0.5)
-    run, pool = planned(algorithm, KEY, PARAMS, DATA, ROUNDS), Pool(fetch, DATA.count.tolist())  # pyright: ignore
+    algorithm, run, found = of_coins()
+    pool = Pool(fetch, DATA.count.tolist())  # pyright: ignore
     assert ledger(algorithm, run, pool, delta=DELTA)[0].proved.epsilon > 0
     there = epsilon_by_round(algorithm, run, pool, delta=DELTA)
-    np.testing.assert_array_equal(there, by_round(algorithm))
+    np.testing.assert_array_equal(there, found)
 
 
 def test_skellam_noise_in_a_secure_sum():
@@ -107,9 +117,8 @@ def test_eps_is_of_a_later_round_where_it_is_not_computed():
 
 
 def test_the_plan_of_a_run_is_what_happens():
-    algorithm = private(sampling_rate=0.5)
-    run = simulate(algorithm, KEY, PARAMS, DATA, rounds=ROUNDS, progress=False)
-    plan = planned(algorithm, KEY, PARAMS, DATA, ROUNDS)
+    algorithm, plan, _ = of_coins()
+    run = simulate(private(sampling_rate=0.5, mesh=None), KEY, PARAMS, DATA, rounds=ROUNDS, progress=False)
     np.testing.assert_array_equal(plan.client_id, run.client_id)
     np.testing.assert_array_equal(plan.up_bytes[0] > 0, run.up_bytes.sel(phase="upload") > 0)
     assert plan.attrs["num_params"] == run.attrs["num_params"]
@@ -121,14 +130,21 @@ def buffered(noise_multiplier=2.0):
     """Times of jobs are fixed, and factors of updates are drawn."""
     return systems.secure_fedbuff(
         local(), num_clients=N, num_params=D, buffer_size=2, clip=1.0, noise_multiplier=noise_multiplier,
-        normalize="buffer", weight_levels=4, job_law="fixed", mean_time=np.array([1, 1.3, 3.1, 7.7, 2, 5], np.float32),
+        normalize="buffer", weight_levels=4, elide=True, mesh=None,
+        job_law="fixed", mean_time=np.array([1, 1.3, 3.1, 7.7, 2, 5], np.float32),
     )  # fmt: skip
 
 
 ONLY_SOME_TELL = {
     "factor": buffered(),
     "level": systems.wireless(
-        local(), clip=1.0, noise_variance=1.0, receiver_noise=0.5, participation=0.5, level=within_budget(0.6, 1.2)
+        local(),
+        clip=1.0,
+        noise_variance=1.0,
+        receiver_noise=0.5,
+        participation=0.5,
+        level=within_budget(0.6, 1.2),
+        mesh=None,
     ),
 }
 
@@ -162,7 +178,7 @@ def test_a_budget_of_buffers_is_that_of_the_factors_that_will_be_drawn():
 
 
 def test_a_run_ends_at_the_last_round_within_its_budget():
-    algorithm = private(sampling_rate=0.5)
+    algorithm = private()
     after = by_round(algorithm, 8).sel(adversary="outsider, add/remove").values
     budget = (after[4] + after[5]) / 2
     assert rounds_within(algorithm, KEY, PARAMS, DATA, float(budget), delta=DELTA, most=8) == 5
@@ -176,11 +192,10 @@ def test_a_budget_of_a_pool_is_that_of_its_arrays():
         assert ids.tolist() == [0]
         return jax.tree.map(lambda a: np.asarray(a)[ids], DATA.examples)
 
-    make = lambda z: systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z, sampling_rate=0.5)
+    make = lambda z: systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z)
     given, pool = (KEY, PARAMS), Pool(fetch, np.asarray(DATA.count))
-    for rounds in (2, 4):
-        eps = float(worst(ledger(make(1.0), planned(make(1.0), *given, DATA, rounds), DATA, delta=DELTA)[0].proved))
-        assert rounds_within(make(1.0), *given, pool, eps, delta=DELTA, most=5) == rounds
+    eps = float(worst(ledger(make(1.0), planned(make(1.0), *given, DATA, 2), DATA, delta=DELTA)[0].proved))
+    assert rounds_within(make(1.0), *given, pool, eps, delta=DELTA, most=5) == 2
     noises = [noise_for(make, *given, data, 2.0, delta=DELTA, rounds=3) for data in (pool, DATA)]
     assert noises[0] == noises[1]
     with pytest.raises(ValueError, match=f"^count must be .* {M}"):
@@ -224,7 +239,7 @@ def adaptive(z):
     return systems.dp_fedavg(local(), num_clients=N, noise_multiplier=z, clip_quantile=0.5, count_noise=1.0)
 
 
-@pytest.mark.parametrize("start", [0.5, 1.0, 1.7])
+@pytest.mark.parametrize("start", [0.5, 1.7])
 def test_the_search_for_noise_ends_at_the_most_that_is_allowed(start):
     given = KEY, PARAMS, DATA
     for z in (1.7, 1.99):
@@ -251,7 +266,7 @@ def first_of_grid(z):
     return np.inf if eps is None else eps
 
 
-@pytest.mark.parametrize(("eps", "start"), [(12.0, 0.3), (4.0, 0.3), (4.0, 4.0), (20.0, 0.4), (1e3, 4.0)])
+@pytest.mark.parametrize(("eps", "start"), [(4.0, 0.3), (20.0, 0.4), (1e3, 4.0)])
 def test_a_noise_of_which_nothing_is_proved_is_too_little(eps, start):
     """Steps of samples have a figure that is small at every noise, and is not what the budget is about."""
     make = lambda z: grid(z, sample_clip=1.0, gradient_noise=1e3)

@@ -157,7 +157,11 @@ def test_a_client_composes_over_its_places_in_the_cohorts():
 def test_a_plan_and_a_run_have_the_same_figures():
     data = no_samples(N)._replace(examples=(jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)))
     data = data._replace(count=jnp.full(N, 2, jnp.int32))
-    one, start, key = system(noise_variance=0.4), {"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)}, jax.random.key(2)
+    one, start, key = (
+        system(noise_variance=0.4, mesh=None),
+        {"w": jnp.zeros((3, 2)), "b": jnp.zeros(2)},
+        jax.random.key(2),
+    )
     start = models.softmax_regression((3,), 2).init(key)
     run = simulate(one, key, start, data, rounds=ROUNDS, progress=False)
     both = [ledger(one, of, data, delta=DELTA)[0].proved for of in (run, planned(one, key, start, data, ROUNDS))]

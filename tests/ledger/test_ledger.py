@@ -77,11 +77,11 @@ def concentrated(secure=True, colluding=0, steps=2, size=3, **noise):
 
 
 def test_a_run_as_it_is_made_has_what_a_ledger_reads():
-    secure = systems.cdp_fl(noisy(), **MEMBERS, elide=True)
+    secure = systems.cdp_fl(noisy(), **MEMBERS, elide=True, mesh=None)
     by_hand, run = entries(secure, made(SCHEDULE)), entries(secure, simulated(secure))
     for a, b in zip(by_hand, run, strict=True):
         np.testing.assert_array_equal(a.proved.epsilon, b.proved.epsilon)
-    air = systems.wireless(local(num_steps=1), participation=0.9, fading=constant())
+    air = systems.wireless(local(num_steps=1), participation=0.9, fading=constant(), mesh=None)
     by_hand, run = entries(air, made(p=0.9)), entries(air, simulated(air))
     assert worst(by_hand[0].proved) == worst(run[0].proved) > 0
 

@@ -263,7 +263,7 @@ def test_places_that_nobody_takes_send_no_noise(draw):
     rounds = 6
     system = systems.compose(
         LOCAL, num_clients=N, channel="multiple_access", private="local", clip=0.5, noise_variance=0.3,
-        receiver_noise=0.01, cohort=draw,
+        receiver_noise=0.01, cohort=draw, mesh=None,
     )  # fmt: skip
     start = models.softmax_regression((3,), 2).init(jax.random.key(0))
     run = simulate(system, jax.random.key(1), start, DATA, rounds=rounds, progress=False)

@@ -1,6 +1,7 @@
 """Runs that leave a folder: what is in it, how they go on, and what is refused."""
 
 import errno
+import functools
 import json
 import os
 import shutil
@@ -10,10 +11,11 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import kept_runs
 import numpy as np
 import pytest
 import xarray as xr
-from kept_runs import DATA, ROUNDS, D, N, plain, run, stopped, velocity
+from kept_runs import DATA, ROUNDS, SMALL, D, N, plain, velocity
 
 from fedjax_priv import Keep
 from fedjax_priv.runs import simulation
@@ -21,6 +23,8 @@ from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.records import log_file, manifest, owner_lock, run_folder
 from fedjax_priv.runs.records.run_writer import RunWriter
 from helpers import targets
+
+run, stopped = (functools.partial(each, system=SMALL) for each in (kept_runs.run, kept_runs.stopped))
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +67,14 @@ def test_a_finished_run_is_read_and_not_run(tmp_path, whole):
     again = run(keep=Keep(tmp_path / "a", resume=True), log=records.append)
     xr.testing.assert_identical(plain(again), plain(whole))
     assert records == []
+
+
+def test_a_stopped_run_whose_clients_are_spread_over_devices_goes_on_with_the_same_bits(tmp_path):
+    kept_runs.stopped(tmp_path / "a")
+    again = Keep(tmp_path / "a", resume=True)
+    with pytest.raises(ValueError, match="holds another run and cannot be resumed: program of 1 rounds is "):
+        kept_runs.run(keep=again, devices=1)
+    xr.testing.assert_identical(plain(kept_runs.run(keep=again)), plain(kept_runs.run()))
 
 
 def test_a_stopped_run_goes_on_with_the_same_bits(half, whole):
@@ -136,10 +148,8 @@ def test_ctrl_c_in_the_first_chunk_of_a_resumed_run_returns_the_parameters_of_it
 
 
 def test_resume_starts_where_there_is_nothing(tmp_path, whole):
-    (tmp_path / "killed early").mkdir()
-    (tmp_path / "killed early" / ".manifest.json.x.part").write_text("{")
-    for name in ("new", "killed early"):
-        xr.testing.assert_identical(plain(run(keep=Keep(tmp_path / name, resume=True))), plain(whole))
+    (tmp_path / ".manifest.json.x.part").write_text("{")  # as after an early kill
+    xr.testing.assert_identical(plain(run(keep=Keep(tmp_path, resume=True))), plain(whole))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +166,6 @@ def test_resume_starts_where_there_is_nothing(tmp_path, whole):
             r"program of 1 rounds is .* \(a program is what system, model, loss and evaluate compile to\)$",
         ),
         (dict(evaluate=lambda w: {"norm": jnp.abs(w).sum()}), "program of evaluate is "),
-        (dict(devices=1), "program of 1 rounds is "),
     ],
 )
 def test_another_run_is_refused_and_the_difference_is_named(half, how, difference):
@@ -184,12 +193,9 @@ def test_a_start_that_is_refused_leaves_no_folder(tmp_path):
         ValueError, match=r"keep.config must not use names of the manifest and of the result, got \['rounds'\]"
     ):
         run(keep=Keep(tmp_path / "a", config={"rounds": 4}))
-
-
-def test_a_start_that_is_refused_leaves_the_folder_that_was_there(tmp_path):
     with pytest.raises(ValueError, match="evaluate must return a dict"):
         run(keep=Keep(tmp_path), evaluate=lambda w: w)
-    assert tmp_path.is_dir() and not [*tmp_path.iterdir()]
+    assert tmp_path.is_dir() and not [*tmp_path.iterdir()], "the folder was there"
 
 
 def test_constants_of_a_jitted_part_belong_to_the_program(tmp_path):
@@ -231,7 +237,7 @@ def test_a_state_is_overwritten_in_place_with_a_folder_as_well(tmp_path):
 
         patch.setattr(simulation, "lower_runs", lower_watched)
         data = targets(2000, D)
-        run(data, local=velocity(), keep=Keep(tmp_path / "a"), devices=1)
+        kept_runs.run(data, local=velocity(), keep=Keep(tmp_path / "a"), devices=1)
     assert seen == [True] * ROUNDS
 
 
