@@ -1,6 +1,5 @@
 """LightSecAgg: its sums, and what its code gives away; each with a control that gives away more."""
 
-import functools
 import itertools
 from typing import Any
 

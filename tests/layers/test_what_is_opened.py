@@ -62,7 +62,8 @@ def near(part, expected, whole=1.0):
 
 
 def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not_opened_counted_as_zero():
-    mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=3, committee=2, quorum=2, elide=True)
+    opening = dict(threshold=3, committee=2, quorum=2, elide=True)
+    mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, **opening)
     parts = dict(few=rand_k(D, 3), grid=on_sparse_values(quantize(2.0**10, N)), mask=mask)
     layer = over_opened(stack(**parts))
     x = np.random.default_rng(5).normal(size=(N, D)).astype(np.float32)
@@ -117,7 +118,8 @@ def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
     vectors = np.random.default_rng(11).normal(size=(N, rounds, d)).astype(np.float32)
     system = systems.thresholded_secagg(
         of_the_round(jnp.asarray(vectors)), num_clients=N, num_params=d, alpha=0.3, threshold=3, select="top_k",
-        dropout=0.2, committee=3, quorum=1, levels=2.0**20, mesh=None, elide=True, observe=lambda view: view.header["mask"],
+        dropout=0.2, committee=3, quorum=1, levels=2.0**20, mesh=None, elide=True,
+        observe=lambda view: view.header["mask"],
     )  # fmt: skip
     data = targets(N, d)
     state, step, given, got = system.init(KEY, jnp.zeros(d), data), jax.jit(system.step), 0.0, 0.0
