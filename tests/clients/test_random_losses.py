@@ -87,11 +87,11 @@ def test_each_step_client_and_sample_has_its_own_key():
     assert of_pairs((), (jnp.ones(3), clients_keys)).shape == (3,)
 
 
-@pytest.mark.parametrize("sample_clip", [None, 1.0])
-def test_it_trains_and_is_the_same_in_any_block(sample_clip):
+def test_it_trains_and_is_the_same_in_any_block():
+    """With clipped samples; the test below is of both ways."""
     model = flax_model()
     local = clients.local_sgd(
-        losses.softmax_cross_entropy(model), learning_rate=0.5, batch_size=4, num_epochs=4, sample_clip=sample_clip
+        losses.softmax_cross_entropy(model), learning_rate=0.5, batch_size=4, num_epochs=4, sample_clip=1.0
     )
     scores = metrics.accuracy(model, X.reshape(-1, FEATURES), DATA.examples[1].ravel())
     run = lambda block: simulate(

@@ -8,14 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv import systems
 from fedjax_priv.crypto import shamir
 from fedjax_priv.crypto.prg import expand
-from fedjax_priv.layers import committee_masks, enrolled_masks, plain_field
+from fedjax_priv.layers import committee_masks, enrolled_masks
 from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.layers.secure_sum.masked_sum import ELIDED
-from fedjax_priv.status import Status
-from helpers import Q, agreed_seeds, cohort_of, of_the_round, refuses, run_layer, same_bits, survivors, targets, uniform
+from helpers import Q, agreed_seeds, cohort_of, refuses, run_layer, same_bits, survivors, uniform
 
 KEY = jax.random.key(4)
 N, D = 7, 2048
@@ -41,21 +39,20 @@ def rounds(layer, key, x, alive, online):
     return jax.vmap(one)(alive, online)
 
 
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_sums_are_those_in_the_clear_for_every_set_of_survivors(graph):
+def test_sums_are_those_in_the_clear_for_every_set_of_survivors():
     """With a random part of them left for disclosure; where fewer than 4 uploads or 3 members are there, nothing is."""
     alive = np.array([[(number >> i) & 1 for i in range(N)] for number in range(2**N)], bool)
     online = alive & (np.random.default_rng(2).random(alive.shape) < 0.9)
-    x = jnp.asarray(X[:, :40])
-    masked, header = rounds(GRAPHS[graph], KEY, x, alive, online)
-    plain, _ = rounds(plain_field(), KEY, x, alive, online)
-    member = np.asarray(played(graph)["public"].who.member)
+    x = X[:, :40]
+    received, header = rounds(GRAPHS["neighbours"], KEY, x, alive, online)
+    plain = np.where(alive[:, :, None], x, 0).astype(np.uint64).sum(1) % Q
+    member = np.asarray(played("neighbours")["public"].who.member)
     assert sorted({*member.tolist()}) == sorted(member.tolist()) and len(member) == 5
     answers = online[:, member] & (alive.sum(1) >= 4)[:, None]
     enough = answers.sum(1) >= 3
     assert 30 < enough.sum() < 64
-    assert (np.asarray(masked.value)[enough] == np.asarray(plain.value)[enough]).all()
-    assert (masked.count[:, 0] == np.where(enough, alive.sum(1), 0)).all()
+    assert (np.asarray(received.value)[enough, 0] == plain[enough]).all()
+    assert (received.count[:, 0] == np.where(enough, alive.sum(1), 0)).all()
     assert (header.sent == answers & enough[:, None]).all() and not np.asarray(header.keys)[~enough].any()
 
 
@@ -122,6 +119,7 @@ def test_an_upload_that_arrives_late_stays_hidden():
         pairs = pair_masks(result, [(2, j) for j in range(N) if j != 2])
         left = (np.asarray(result["upload"][2]).astype(object) - sum(pairs.values())) % Q
         assert uniform(left.astype(np.uint32)) == hidden and bool(left.any()) == hidden
+        assert result["received"].count.tolist() == [N - 1] and not np.asarray(result["received"].value).any()
 
 
 def test_members_open_no_private_mask_of_the_lost_and_no_key_between_survivors():
@@ -220,28 +218,6 @@ def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
     assert same_bits(masked["received"], plain["received"]) and same_bits(masked["bits"], plain["bits"])
     assert (np.asarray(plain["upload"]) == X).all() and bare.caveats == (ELIDED,)
     assert GRAPHS["complete"].caveats == ()
-
-
-def test_a_round_moves_the_model_as_the_same_sum_in_the_clear_and_fails_below_its_threshold():
-    given = dict(num_clients=6, committee=4, neighbours=2, mesh=None)
-    data = targets(6, 5)
-    local = of_the_round(jnp.asarray(np.random.default_rng(3).normal(size=(6, 1, 5)), jnp.float32))
-    make = lambda leave: systems.flamingo(local, dropout=0.1, leave=leave, **given)
-    clear = systems.secagg(local, num_clients=6, dropout=0.1, secure_sum=plain_field(), mesh=None)
-    before = make(0.0).init(KEY, jnp.zeros(5), data)
-    step = jax.jit(lambda leave, state: make(leave).step(KEY, state, data))
-    after, info = step(0.8, before)
-    assert int(info.status) == Status.NOT_RECOVERED and same_bits(after.params, before.params)
-    plain = jax.jit(clear.step)
-    theirs, ours, moved = clear.init(KEY, jnp.zeros(5), data), before, 0
-    for _ in range(6):
-        (ours, info), (theirs, _) = step(0.0, ours), plain(KEY, theirs, data)
-        if int(info.status):
-            theirs = theirs._replace(params=ours.params)
-            continue
-        moved += 1
-        assert same_bits(ours.params, theirs.params)
-    assert moved >= 2
 
 
 def made(**change):

@@ -104,27 +104,13 @@ def test_what_was_sent_and_what_is_kept_are_the_updates_that_counted():
     assert (infos.status == 0).all() and 0 < (~counted).sum() < N * rounds
     assert (memory[1:][~counted] == memory[:-1][~counted]).all()
     assert ((memory[1:] == 0).sum(2)[counted] >= int(0.3 * D)).all()
+    assert set(np.asarray(infos.bits["upload"].up).ravel()) == {0, 32 * int(0.3 * D)}
+    moved = np.asarray(infos.direction != 0).sum(1)
+    assert (moved <= int(0.3 * D)).all() and moved.max() > 0
     weight = np.asarray(data.count) / np.asarray(data.count).sum() / 0.75
     given = (counted[..., None] * weight[:, None] * vectors.swapaxes(0, 1)).sum(1).cumsum(0)
     sent = np.asarray(infos.direction, np.float64).cumsum(0)
     np.testing.assert_allclose(sent + memory[1:].sum(1), given, atol=rounds * N / levels)
-
-
-def test_the_secure_sum_is_the_plain_sum_of_the_same_field_elements():
-    """All bits of all rounds, through dropouts and users gone before disclosure."""
-    data, rounds = targets(N, D), 6
-    make = lambda mask: common_secagg(
-        towards_target(), num_clients=N, num_params=D, alpha=0.4, error_feedback=True, dropout=0.2, leave=0.1,
-        levels=2.0**16, block=4, mesh=None, **mask,
-    )  # fmt: skip
-    run = lambda **mask: rounds_of(make(mask), KEY, jnp.zeros(D), data, rounds)
-    (secure, info), (clear, info_clear) = run(threshold=2), run(secure_sum=plain_field())
-    assert (info.status == 0).all() and not info.counted.all()
-    assert same_bits(secure, clear) and same_bits(info.direction, info_clear.direction)
-    up = np.asarray(info.bits["upload"].up)
-    assert set(up.ravel()) == {0, 32 * int(0.4 * D)}
-    moved = np.asarray(info.direction != 0).sum(1)
-    assert (moved <= int(0.4 * D)).all() and moved.max() > 0
 
 
 def test_the_mean_over_seeds_dropouts_and_rounding_is_the_weighted_mean():

@@ -121,9 +121,13 @@ def test_an_upload_must_be_accepted_by_every_layer_that_checks():
     unnamed = lambda layer: layer._replace(encode=lambda *given: _without_measures(*layer.encode(*given)))
     for layers in ((strict, unnamed(lax)), (lax, unnamed(strict)), (strict, silent), (silent, strict)):
         both = stack(a=layers[0], b=layers[1], send=plain_field())
-        private, public, _ = both.advertise(KEY, both.init(KEY, 3), cohort_of(3))
-        sent = both.encode(KEY, private, public, x, cohort_of(3))[2]
-        assert sent.valid.tolist() == [True, False, False]
+
+        @jax.jit
+        def valid(x, both=both):
+            private, public, _ = both.advertise(KEY, both.init(KEY, 3), cohort_of(3))
+            return both.encode(KEY, private, public, x, cohort_of(3))[2].valid
+
+        assert valid(x).tolist() == [True, False, False]
 
 
 def _without_measures(y, state, sent):
@@ -213,39 +217,54 @@ SIZES = {
 
 
 @pytest.mark.parametrize("proof", SIZES)
-@pytest.mark.parametrize("max_entry", [None, 1.0])
-def test_systems_pay_for_the_proof_that_was_chosen(proof, max_entry):
-    """Entries of at most 1 are 256 grid points, and one more for products that are rounded."""
-    largest = None if max_entry is None else 257
+@pytest.mark.parametrize("largest", [None, 257])
+def test_a_proof_has_the_size_of_its_kind(proof, largest):
     assert proof_bits(proof, D, group_size=N, largest=largest) == SIZES[proof](largest)
-    _, info = rounds(secure="field", norm_bound=BOUND, proof=proof, max_entry=max_entry)(1.0)
-    assert (np.asarray(info.bits["upload"].up) == 32 * D + SIZES[proof](largest)).all()
-    alone = secagg(of_the_round(VECTORS), num_clients=N, levels=LEVELS, mesh=None, norm_bound=BOUND, proof=proof,
-                   max_entry=max_entry, elide=True)  # fmt: skip
-    _, info = jax.jit(alone.step)(KEY, alone.init(KEY, jnp.zeros(D), DATA), DATA)
-    assert (np.asarray(info.bits["upload"].up) == 32 * D + SIZES[proof](largest)).all()
+
+
+def test_systems_pay_for_the_proof_that_was_chosen_and_a_long_entry_costs_its_own_client_only():
+    """Entries of at most 1 are 256 grid points, and one more for products that are rounded.
+
+    One client's largest entry is 1.04, and its norm 1.8, within the bound.
+    """
+    how, scale = dict(norm_bound=BOUND, max_entry=1.0), 2.1
+    _, info = rounds(secure="field", proof="rofl", **how)(scale)
+    assert (np.asarray(info.bits["upload"].up) == 32 * D + SIZES["rofl"](257)).all()
+    vectors = N * VECTORS.at[2].multiply(scale)  # each weighs 1 / n
+    alone = secagg(of_the_round(vectors), num_clients=N, levels=LEVELS, mesh=None, proof="eiffel", elide=True, **how)
+    _, other = jax.jit(alone.step)(KEY, alone.init(KEY, jnp.zeros(D), DATA), DATA)
+    assert (np.asarray(other.bits["upload"].up) == 32 * D + SIZES["eiffel"](257)).all()
+    for of_either in (info, other):
+        assert np.flatnonzero(~of_either.counted).tolist() == [2] and int(of_either.status) == 0
+    np.testing.assert_allclose(info.direction, mean_of(OTHERS), atol=1 / LEVELS)
+    _, control = rounds(secure="field", norm_bound=BOUND)(scale)
+    assert control.counted.all()
 
 
 def test_eiffel_shares_go_to_the_clients_of_a_sum():
     """Of a group, where there are groups."""
-    how = dict(secure="secagg", buffer_size=3, aggregate=coordinate_median(), norm_bound=BOUND, proof="eiffel")
+    how = dict(secure="field", buffer_size=3, aggregate=coordinate_median(), norm_bound=BOUND, proof="eiffel")
     _, info = rounds(**how)(1.0)
-    _, control = rounds(**how | {"proof": "risefl"})(1.0)
-    extra = np.asarray(info.bits["upload"].up).astype(int) - np.asarray(control.bits["upload"].up)
-    assert (extra == 32 * 3 * D - risefl_bits(D)).all()
+    assert (np.asarray(info.bits["upload"].up) == 32 * D + 32 * 3 * D).all()
+
+
+@functools.cache
+def checked(*given, **how):
+    return jax.jit(validate_norm(*given, **how).encode)
 
 
 def verdicts(z, *given, key=KEY, **how):
     """Of rows of grid points, as the layer gives them; it changes none of them."""
-    x = field.from_signed(jnp.asarray(z, jnp.int32))
-    y, _, sent = jax.jit(validate_norm(*given, **how).encode)(key, (), (), x, cohort_of(len(z)))
+    x = (np.asarray(z).astype(np.int64) % int(field.Q)).astype(np.uint32)
+    y, _, sent = checked(*given, **how)(key, (), (), x, cohort_of(len(z)))
     np.testing.assert_array_equal(x, y)
-    np.testing.assert_array_equal(sent.measured["rejected"], ~sent.valid)
-    return np.asarray(sent.valid)
+    valid = np.asarray(sent.valid)
+    np.testing.assert_array_equal(np.asarray(sent.measured["rejected"]), ~valid)
+    return valid
 
 
 @given(
-    max_entry=st.integers(1, 40),
+    max_entry=st.sampled_from([1, 7, 40]),
     values=st.lists(st.lists(st.integers(-45, 45), min_size=3, max_size=3), min_size=4, max_size=4),
 )
 @example(max_entry=7, values=[[8, 0, 0], [0, -8, 0], [0, 0, 9], [-9, 0, 0]])
@@ -269,19 +288,15 @@ def test_honest_entries_at_the_bound_pass_however_they_are_rounded():
     """Stochastic rounding moves 12.34 to 12 or 13; without room for that, half of all vectors would be rejected."""
     z = np.tile(np.float32([12.34, -12.34]), (200, 4))
     send = stack(grid=quantize(1.0, max_terms=1), send=plain_field())
-    private, public, _ = send.advertise(KEY, send.init(KEY, 200), cohort_of(200))
-    rounded = field.to_signed(send.encode(KEY, private, public, jnp.asarray(z), cohort_of(200))[0])
+
+    @jax.jit
+    def rounded_by_clients(z):
+        private, public, _ = send.advertise(KEY, send.init(KEY, 200), cohort_of(200))
+        return field.to_signed(send.encode(KEY, private, public, z, cohort_of(200))[0])
+
+    rounded = np.asarray(rounded_by_clients(z))
     assert np.abs(rounded).max() == 13 and np.abs(rounded).min() == 12
     assert verdicts(rounded, 100.0, max_entry=12.34).all() and not verdicts(rounded, 100.0, max_entry=10.99).any()
-
-
-def test_a_long_entry_costs_its_own_client_only():
-    """One client's values are ten times larger, within the norm of all."""
-    _, info = rounds(secure="secagg", norm_bound=20.0, max_entry=0.5)(10.0)
-    assert np.flatnonzero(~info.counted).tolist() == [2] and int(info.status) == 0
-    np.testing.assert_allclose(info.direction, mean_of(OTHERS), atol=1 / LEVELS)
-    _, control = rounds(secure="secagg", norm_bound=20.0)(10.0)
-    assert control.counted.all()
 
 
 def test_projections_accept_what_is_a_little_too_long_and_a_strict_verdict_does_not():
@@ -300,19 +315,19 @@ def test_projections_are_of_the_round_and_no_client_or_block_has_its_own():
     of = lambda z, key=KEY: verdicts(z, 1000.0, verdict="projections", key=key)
     first = of(rows)
     assert 0 < first.sum() < 12
-    np.testing.assert_array_equal(first, np.concatenate([of(rows[:1]), of(rows[1:4]), of(rows[4:])]))
-    np.testing.assert_array_equal(of(rows[[3] * 5 + [7] * 2]), first[[3] * 5 + [7] * 2])
+    np.testing.assert_array_equal(first, np.concatenate([of(rows[:1]), of(rows[1:])]))
+    np.testing.assert_array_equal(of(rows[[3] * 5 + [7] * 7]), first[[3] * 5 + [7] * 7])
     assert (first != of(rows, jax.random.key(4))).any()
 
 
 def test_rounds_are_the_same_whatever_the_block_and_differ_from_round_to_round():
     """One client each, in a system: those that are accepted, and the sum of them."""
     n = 12
-    vectors = jnp.tile(jnp.eye(n)[:, None] * 1.3 * n, (1, 2, 1))  # each weighs 1 / n
+    vectors = jnp.tile(jnp.eye(n)[:, None] * 1.3, (1, 2, 1))
 
     def run(block):
-        system = secagg(of_the_round(vectors), num_clients=n, levels=2.0**16, mesh=None, block=block,
-                        norm_bound=1.0, verdict="projections", elide=True)  # fmt: skip
+        system = compose(of_the_round(vectors), num_clients=n, levels=2.0**16, mesh=None, block=block, secure="field",
+                         norm_bound=1.0, verdict="projections")  # fmt: skip
         data = ClientData(jnp.zeros((n, 1)), jnp.ones(n, jnp.int32))
         step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(n), data)
         state, first = step(KEY, state, data)
@@ -321,7 +336,7 @@ def test_rounds_are_the_same_whatever_the_block_and_differ_from_round_to_round()
     (whole, after), (parts, _) = run(n), run(5)
     np.testing.assert_array_equal(whole.counted, parts.counted)
     np.testing.assert_array_equal(whole.direction, parts.direction)
-    assert 0 < whole.counted.sum() < n and (whole.counted != after.counted).any()
+    assert 0 < whole.counted.sum() < n and (np.asarray(whole.counted) != np.asarray(after.counted)).any()
 
 
 def rejecting(masks):

@@ -13,7 +13,7 @@ from scipy import stats
 
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers import clip, pairwise_masks, plain_field, quantize, skellam_noise, stack
+from fedjax_priv.layers import clip, plain_field, quantize, skellam_noise, stack
 from fedjax_priv.layers.noise_skellam import _table, skellam
 from fedjax_priv.layers.rounded_norm import FAILURE, is_within, squared_norm_bound
 from fedjax_priv.layers.secure_sum.alias_table import BITS, alias_table, draw
@@ -181,18 +181,18 @@ def test_clipped_updates_pass_and_keep_their_mean():
     assert (np.abs(z.mean(0) - mean) < 5 * 0.5 / np.sqrt(4000)).all()
 
 
-def test_the_secure_sum_is_the_plain_sum_and_the_noise_of_survivors():
+def test_a_sum_is_the_plain_sum_and_the_noise_of_survivors():
     n, d, variance = 6, 40, 900.0
     x = jnp.asarray(np.random.default_rng(1).normal(size=(n, d)), jnp.float32)
     alive, who = survivors(n, [2]), cohort_of(n)
 
-    def total(last, **noise):
-        layers = stack(quantize=quantize(16.0, n), **noise, mask=last)
+    def total(**noise):
+        layers = stack(quantize=quantize(16.0, n), **noise, send=plain_field())
         return np.asarray(run_layer(layers, KEY, x, who, alive)["received"].value[0], np.float64) * 16
 
-    noisy = total(pairwise_masks(group_size=n), noise=skellam_noise(variance, max_norm=200.0, max_terms=n))
+    noisy = total(noise=skellam_noise(variance, max_norm=200.0, max_terms=n))
     added = noises(n, d, variance)[np.asarray(alive)].sum(0)
-    assert (noisy - total(plain_field()) == added).all() and added.any()
+    assert (noisy - total() == added).all() and added.any()
 
 
 test_bad_arguments = refuses(

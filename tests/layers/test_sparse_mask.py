@@ -37,75 +37,35 @@ def selected(result, d):
     return np.asarray(unpacked(result["sent"].clear, d))
 
 
-class Shape:
-    """A layer, and random rounds of it; alpha is drawn too where shapes do not depend on it."""
-
-    def __init__(self, n, d, rounds, *, groups=1, outside=0, **how):
-        self.n, self.d, self.rounds, self.how = n, d, rounds, how
-        self.outside = outside  # users that are not selected
-        self.groups, self.size = groups, -(-(n - outside) // groups)
-        self.holders = self.size if "neighbours" not in how else how["neighbours"] + 1
-        self.threshold = how.get("threshold", self.holders // 2 + 1)
-
-    def __repr__(self):
-        return f"{self.n} users, {self.d} coordinates, {self.groups} groups, {self.how}"
-
-    def layer(self, alpha):
-        return sparse_masks(self.groups, **{"alpha": alpha, "group_size": self.size, **self.how})
-
-    def who(self, t):
-        rank = np.random.default_rng(t).permutation(self.n)
-        who = cohort_of(self.n, group=rank % self.groups, round=t)
-        return who._replace(selected=jnp.asarray(rank < self.n - self.outside))
-
-    @functools.cached_property
-    def run(self):
-        if "alpha" in self.how:
-            layer = self.layer(self.how["alpha"])
-            return lambda alpha, *args: run_layer(layer, *args)
-        return jax.jit(lambda alpha, *args: run_layer(self.layer(alpha), *args))
+USERS, GROUPS, OUTSIDE, LENGTH = 33, 3, 2, 600
+GROUPED = sparse_masks(GROUPS, alpha=0.9, group_size=11, neighbours=4, threshold=2)
 
 
-SHAPES = [
-    Shape(3, 1, 200, alpha=1.0),
-    Shape(8, 37, 380, alpha=0.6, neighbours=2, outside=1),
-    Shape(20, 96, 280, groups=2, expand="dense"),
-    Shape(33, 600, 100, groups=3, neighbours=4, alpha=0.9, threshold=2, outside=2),
-    Shape(60, 5000, 40, alpha=0.1),
-]
+def grouped(rank, t):
+    """A cohort of three groups, without the users that are not selected."""
+    who = cohort_of(USERS, group=rank % GROUPS, round=t)
+    return who._replace(selected=jnp.asarray(rank < USERS - OUTSIDE))
 
 
-def expected_sums(shape, x, who, alive, chosen):
-    """Plain sums of what survivors select, `[g, d]`, in integers that hold them."""
-    kept = np.where(chosen & alive[:, None], x, 0).astype(np.uint64)
-    return np.stack([kept[np.asarray(who.group) == g].sum(0) % Q for g in range(shape.groups)])
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=repr)
-def test_the_sum_of_any_survivors_is_that_of_what_they_select(shape):
-    """1,000 random rounds, all bits; on a complete graph as many survivors as the threshold are always enough."""
-    rng, recovered, complete = np.random.default_rng(shape.d), [], shape.holders == shape.size
-    x = rng.integers(0, Q, (shape.n, shape.d), dtype=np.uint32)
-    for t in range(shape.rounds):
-        who, alpha = shape.who(t), 1 - rng.random()
-        group = np.asarray(who.group)
-        alive = np.asarray(who.selected).copy()
-        for g in range(shape.groups):
+def test_the_sum_of_survivors_of_a_group_is_that_of_what_they_select():
+    """60 random rounds, all bits, among neighbours; of complete graphs, benchmarks/random_rounds.py."""
+    rng, recovered = np.random.default_rng(LENGTH), []
+    x = rng.integers(0, Q, (USERS, LENGTH), dtype=np.uint32)
+    for t in range(60):
+        who = grouped(np.random.default_rng(t).permutation(USERS), t)
+        group, alive = np.asarray(who.group), np.asarray(who.selected).copy()
+        for g in range(GROUPS):
             members = rng.permutation(np.flatnonzero(alive & (group == g)))
-            most = len(members) - shape.threshold
-            alive[members[: rng.integers(0, 1 + most // (1 if complete else 3))]] = False
-        result = shape.run(alpha, jax.random.fold_in(KEY, t), jnp.asarray(x), who, jnp.asarray(alive))
-        sums = expected_sums(shape, x, who, alive, selected(result, shape.d))
+            alive[members[: rng.integers(0, 1 + (len(members) - 2) // 3)]] = False
+        result = run_layer(GROUPED, jax.random.fold_in(KEY, t), jnp.asarray(x), who, jnp.asarray(alive))
+        kept = np.where(selected(result, LENGTH) & alive[:, None], x, 0).astype(np.uint64)
         for g, count in enumerate(np.asarray(result["received"].count)):
-            assert count == (alive & (group == g)).sum() or (count == 0 and not complete)
-            assert count == 0 or (np.asarray(result["received"].value[g]) == sums[g]).all()
+            mine = group == g
+            assert count in ((alive & mine).sum(), 0)
+            assert count == 0 or (np.asarray(result["received"].value[g]) == kept[mine].sum(0) % Q).all()
             recovered.append(bool(count))
         assert not np.asarray(result["sent"].status).any()
     assert np.mean(recovered) > 0.7
-
-
-def test_there_are_a_thousand_random_rounds():
-    assert sum(shape.rounds for shape in SHAPES) == 1000
 
 
 N, D, ALPHA = 7, 4096, 0.5
@@ -113,15 +73,10 @@ WHO = cohort_of(N, round=5)
 X = jnp.asarray(np.random.default_rng(0).integers(0, Q, (N, D), dtype=np.uint32))
 REGULAR = {"alpha": ALPHA, "group_size": N, "neighbours": 4, "threshold": 2}
 LAYERS = {
-    "skip": sparse_masks(alpha=ALPHA, group_size=N),
-    "dense": sparse_masks(expand="dense", **REGULAR),
+    "dense": sparse_masks(expand="dense", alpha=ALPHA, group_size=N),
     "skip, k-regular": None,  # see `k_regular`
 }
-EXPANSIONS = {
-    "skip": expansion.skip(ALPHA / 6, 21, philox),
-    "dense": expansion.dense(ALPHA / 4, philox),
-    "skip, k-regular": expansion.skip(ALPHA / 4, 14, philox),
-}
+EXPANSIONS = {"dense": expansion.dense(ALPHA / 6, philox), "skip, k-regular": expansion.skip(ALPHA / 4, 14, philox)}
 
 
 @jax.jit
@@ -170,7 +125,7 @@ def test_upload_is_the_formula_of_the_paper(name):
     result = run(name)
     private, roster = result["private"], result["public"]
     b, r = single_pairs(EXPANSIONS[name], private, roster)
-    near, own = neighbours_of(roster.circle, 6 if name == "skip" else 4), private_masks(private)
+    near, own = neighbours_of(roster.circle, 6 if name == "dense" else 4), private_masks(private)
     assert (b == b.transpose(1, 0, 2)).all() and (r == r.transpose(1, 0, 2)).all()
     for i in range(N):
         peers = np.flatnonzero(near[i])
@@ -222,9 +177,9 @@ def test_without_one_kind_of_mask_it_is_not(purpose):
 def test_after_shares_are_opened_the_split_inside_a_component_is_hidden_and_that_alone():
     """Of survivors joined by b_ij = 1 at a coordinate the server learns the sum; each of them alone is uniform."""
     lost, x = [2], np.asarray(X)
-    result = run("skip", lost=lost)
+    result = run("dense", lost=lost)
     private, roster = result["private"], result["public"]
-    b, r = single_pairs(EXPANSIONS["skip"], private, roster)
+    b, r = single_pairs(EXPANSIONS["dense"], private, roster)
     left = np.asarray(result["upload"]).astype(object)
     left -= np.where(selected(result, D), private_masks(private), 0)
     left -= sum((np.where(np.arange(N)[:, None] < j, 1, -1) * b[:, j] * r[:, j] for j in lost), 0)
@@ -252,7 +207,7 @@ def test_after_shares_are_opened_the_split_inside_a_component_is_hidden_and_that
 def test_a_share_p_of_coordinates_is_selected():
     """p = 1 - (1 - a)**peers (eq. 14), below alpha: within 5 standard errors over users that overlap in pairs."""
     rounds = 40
-    for name, peers in (("skip", 6), ("dense", 4), ("skip, k-regular", 4)):
+    for name, peers in (("dense", 6), ("skip, k-regular", 4)):
         share = np.concatenate([selected(run(name, key=jax.random.fold_in(KEY, t)), D).mean(1) for t in range(rounds)])
         p = 1 - (1 - ALPHA / peers) ** peers
         by_round = share.reshape(rounds, N).mean(1)
@@ -263,24 +218,26 @@ def test_a_share_p_of_coordinates_is_selected():
 
 
 def test_how_many_select_a_coordinate_does_not_depend_on_where_it_is():
-    together = sum(selected(run("skip", key=jax.random.fold_in(KEY, t)), D).sum(0) for t in range(20))
+    together = sum(selected(run("skip, k-regular", key=jax.random.fold_in(KEY, t)), D).sum(0) for t in range(20))
     in_runs = together.reshape(16, -1).sum(1)  # coordinates of a run share no draw; selections of one come in pairs
     assert chi_square(in_runs / 2, in_runs.mean() / 2)[1] > 1e-3
 
 
 def test_opened_secrets_are_all_the_server_needs():
     """It computes the same of them a second time, and something else of other shares."""
-    for name in ("skip", "dense"):  # a complete graph, and one of neighbours
-        layer, result = LAYERS[name], run(name, lost=[1], gone=[2])
-        header, roster = result["header"], result["public"]
-        lifted = layer.combine.lift(result["upload"], survivors(N, [1]), WHO.group)
-        decode = jax.jit(layer.decode)
-        again = decode(header, roster, layer.combine.lower(lifted))
-        assert same_bits(again, result["received"]), name
-        wrong = header._replace(shares=header.shares ^ np.uint32(1))
-        assert not same_bits(decode(wrong, roster, layer.combine.lower(lifted)), result["received"])
-        assert not header.located[1].any(), "of the location set of a lost user it knows nothing"
-        assert same_bits(header.located[2], result["sent"].clear[2])
+    layer, result = sparse_masks(**REGULAR), run("skip, k-regular", lost=[1], gone=[2])
+    header, roster, alive = result["header"], result["public"], survivors(N, [1])
+
+    @jax.jit
+    def decoded(header):
+        lifted = layer.combine.lift(result["upload"], alive, WHO.group)
+        return layer.decode(header, roster, layer.combine.lower(lifted))
+
+    assert same_bits(decoded(header), result["received"])
+    wrong = header._replace(shares=header.shares ^ np.uint32(1))
+    assert not same_bits(decoded(wrong), result["received"])
+    assert not header.located[1].any(), "of the location set of a lost user it knows nothing"
+    assert same_bits(header.located[2], result["sent"].clear[2])
 
 
 def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
@@ -290,7 +247,7 @@ def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
     assert same_bits(*((one["received"], one["bits"], one["sent"], one["header"]) for one in (masked, elided)))
     assert (np.asarray(elided["upload"]) == np.where(selected(elided, D), X, 0)).all(), "uploads are in the clear"
     assert layer.caveats == (ELIDED,)
-    assert not LAYERS["skip"].caveats
+    assert not LAYERS["dense"].caveats
 
 
 def test_an_overflow_sets_its_bit_at_both_ends_and_masks_cancel(monkeypatch):
@@ -306,13 +263,6 @@ def test_an_overflow_sets_its_bit_at_both_ends_and_masks_cancel(monkeypatch):
     assert result["sent"].refused.tolist() == np.where(full.any(1), int(Status.CAP_OVERFLOW), 0).tolist()
     kept = np.where(selected(result, d) & np.asarray(survivors(N, [3]))[:, None], X[:, :d], 0).astype(object)
     assert (np.asarray(result["received"].value[0]) == kept.sum(0) % Q).all()
-
-
-def test_two_users_and_alpha_one_select_everything():
-    layer, who, x = sparse_masks(alpha=1.0, group_size=2), cohort_of(2), X[:2, :40]
-    result = run_layer(layer, KEY, x, who, survivors(2))
-    assert selected(result, 40).all()
-    assert (np.asarray(result["received"].value[0]) == np.asarray(x).astype(object).sum(0) % Q).all()
 
 
 test_bad_arguments = refuses(

@@ -62,7 +62,8 @@ def near(part, expected, whole=1.0):
 
 
 def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not_opened_counted_as_zero():
-    mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=3, committee=2, quorum=2)
+    opening = dict(threshold=3, committee=2, quorum=2, elide=True)
+    mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, **opening)
     parts = dict(few=rand_k(D, 3), grid=on_sparse_values(quantize(2.0**10, N)), mask=mask)
     layer = over_opened(stack(**parts))
     x = np.random.default_rng(5).normal(size=(N, D)).astype(np.float32)
@@ -80,7 +81,7 @@ def test_sums_of_random_coordinates_are_unbiased_and_would_not_be_if_what_is_not
     assert (away(rows * share[accepted, None], x.sum(0)) > 5).mean() > 0.7
 
 
-@pytest.mark.parametrize(("name", "threshold"), [("mask", 2), ("m", 3), ("m", 4)])
+@pytest.mark.parametrize(("name", "threshold"), [("mask", 2), ("m", 4)])
 def test_sums_are_divided_by_what_the_masks_opened_whatever_they_are_called(name, threshold):
     parts = dict(few=rand_k(D, 4), grid=on_sparse_values(quantize(2.0**10, N)))
     mask = thresholded_masks(plain_sparse_field(D), num_values=D, group_size=N, threshold=threshold, elide=True)
@@ -117,7 +118,8 @@ def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
     vectors = np.random.default_rng(11).normal(size=(N, rounds, d)).astype(np.float32)
     system = systems.thresholded_secagg(
         of_the_round(jnp.asarray(vectors)), num_clients=N, num_params=d, alpha=0.3, threshold=3, select="top_k",
-        dropout=0.2, committee=3, quorum=1, levels=2.0**20, mesh=None, observe=lambda view: view.header["mask"],
+        dropout=0.2, committee=3, quorum=1, levels=2.0**20, mesh=None, elide=True,
+        observe=lambda view: view.header["mask"],
     )  # fmt: skip
     data = targets(N, d)
     state, step, given, got = system.init(KEY, jnp.zeros(d), data), jax.jit(system.step), 0.0, 0.0
@@ -144,7 +146,7 @@ def test_top_k_keeps_what_was_not_opened_and_nothing_is_lost():
 def test_what_was_opened_is_announced_whatever_a_byzantine_client_finds_of_itself():
     """Its upload counts towards the threshold though it is not finite; honest clients do not send again."""
     x = jnp.array([[5.0, 1.0], [5.0, 1.0], [jnp.inf, 1.0]])
-    masks = thresholded_masks(plain_sparse_field(2), num_values=2, group_size=3, threshold=3, quorum=1)
+    masks = thresholded_masks(plain_sparse_field(2), num_values=2, group_size=3, threshold=3, quorum=1, elide=True)
     grid = on_sparse_values(quantize(2.0**4, 3))
     system = engine(
         cohort=everyone(num_byzantine=1), local=of_the_round(jnp.flip(x, 0)[:, None].repeat(2, 1)),
@@ -152,21 +154,21 @@ def test_what_was_opened_is_announced_whatever_a_byzantine_client_finds_of_itsel
     )  # fmt: skip
     _, state, info = one_round(system, targets(3, 2), 2)
     assert info.status == 0 and info.counted.all() and info.direction[0] != 0
-    memory, _, bits = opened_top_k(2, 1, num_clients=3, threshold=3).advertise(KEY, state.layers["top"], cohort_of(3))
+    announce = jax.jit(opened_top_k(2, 1, num_clients=3, threshold=3).advertise)
+    memory, _, bits = announce(KEY, state.layers["top"], cohort_of(3))
     assert memory.tolist() == [[0, 0], [0, 1], [0, 1]] and bits["opened"].down.tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize("dropout", [0.0, 0.2])
-def test_coordinates_that_pairs_draw_are_scaled_to_the_mean(dropout):
+def test_coordinates_that_pairs_draw_are_scaled_to_the_mean():
     """Everybody's update is 1. A coordinate has less than half of the clients, and those of lost ones none."""
-    d, n = 3000, 8
+    d, n, dropout = 3000, 8, 0.2
     system = systems.thresholded_secagg(
         of_the_round(jnp.ones((n, 1, d))), num_clients=n, num_params=d, select="pairs", alpha=0.6, threshold=2,
         committee=3, elide=True, dropout=dropout, levels=2.0**10, mesh=None,
     )  # fmt: skip
     data = targets(n, d)
     _, _, info = one_round(system, data, d)
-    assert info.status == 0 and (info.direction > 0).sum() < d
+    assert info.status == 0 and (info.direction > 0).sum() < d and not info.counted.all()
     found, count = np.asarray(info.direction, np.float64), np.asarray(data.count)
     share = count[np.asarray(info.counted)].sum() / count.sum()
     assert abs(found.mean() - share / (1 - dropout)) < 5 * found.std() / np.sqrt(d)

@@ -89,7 +89,7 @@ def test_a_dropout_that_never_draws_needs_no_key(options):
         logits = jnp.stack([module(x) for x in X])
         return -jax.nn.log_softmax(logits)[np.arange(6), np.arange(6) % 4].mean()
 
-    gradient = ravel_pytree(eqx.filter_grad(mean_loss)(Attention(KEY, **options)))[0]
+    gradient = ravel_pytree(eqx.filter_jit(eqx.filter_grad(mean_loss))(Attention(KEY, **options)))[0]
     np.testing.assert_allclose(update[0], 0.5 * gradient, rtol=1e-4, atol=1e-6)
 
 

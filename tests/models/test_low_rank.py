@@ -44,7 +44,7 @@ def test_down_has_variance_one_over_inputs():
 
 def test_attention_is_adapted_from_its_first_axis():
     model = models.transformer(7, 4, width=8, heads=2, blocks=1)
-    params = model.init(KEY)
+    params = jax.jit(model.init)(KEY)
     small = models.lora(model, params, rank=1, adapted=lambda path: "query" in path and "kernel" in path)
     assert models.num_params(small.init(KEY)) == 8 + 8
     tokens = jnp.array([[1, 2, 3, 4]])
@@ -52,17 +52,15 @@ def test_attention_is_adapted_from_its_first_axis():
 
 
 def test_only_adapters_are_sent_and_learnt():
-    """Bytes show it: 4 for each of the 29 numbers, for 43 of the whole model; and the loss falls."""
+    """Bytes show it: 4 for each of the 17 numbers, of 43 of the whole model; and the loss falls."""
     small = models.lora(BASE, PARAMS, rank=1, alpha=2.0)
     y = (X[:, 0] > 0).astype(np.int32)
     data = ClientData((np.stack([X, X]), np.stack([y, y])), np.array([6, 6], np.int32))
-    sent = {}
-    for name, model, params in (("lora", small, small.init(KEY)), ("whole", BASE, PARAMS)):
-        local = clients.local_sgd(losses.softmax_cross_entropy(model), learning_rate=0.1, batch_size=6, num_steps=10)
-        run = simulate(systems.fedavg(local), KEY, params, data, rounds=5, progress=False)
-        assert run.loss[-1].mean() < 0.7 * run.loss[0].mean()
-        sent[name] = run.down_bytes.sel(phase="model").values[0, 0]
-    assert sent == {"lora": 4 * 17, "whole": 4 * 43}
+    local = clients.local_sgd(losses.softmax_cross_entropy(small), learning_rate=0.1, batch_size=6, num_steps=10)
+    params = small.init(KEY)
+    run = simulate(systems.fedavg(local, mesh=None), KEY, params, data, rounds=5, progress=False)
+    assert run.loss[-1].mean() < 0.7 * run.loss[0].mean()
+    assert run.down_bytes.sel(phase="model").values[0, 0] == 4 * 17 and models.num_params(PARAMS) == 43
 
 
 @pytest.mark.parametrize("wrong", [dict(rank=0), dict(alpha=0.0), dict(adapted=lambda path: False)])

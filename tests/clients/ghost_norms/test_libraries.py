@@ -57,7 +57,7 @@ def sines(y):
 
 
 def linen(module, examples):
-    params = module.init(jax.random.key(0), jnp.asarray(examples))["params"]
+    params = jax.jit(module.init)(jax.random.key(0), jnp.asarray(examples))["params"]
     return (lambda params, x: sines(module.apply({"params": params}, x))), params, examples
 
 

@@ -54,21 +54,27 @@ def test_every_coordinate_that_is_sent_has_a_word(shape):
         assert (jax.jit(functools.partial(form, extent))(words, bitmaps) == expected).all()
 
 
+seeds_of_clients, seeds_of_members = (
+    jax.jit(f, static_argnums=0) for f in (bound_masks.seeds_of_clients, bound_masks.seeds_of_members)
+)
+public_keys = jax.jit(public_key)
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_seeds_differ_if_bitmaps_differ_in_either_word_of_the_digest(place):
     """Two bitmaps of 64 coordinates that agree at the other point: words 1, w and 0, w + p modulo q."""
     p = int(POINTS[1 - place])
-    bitmaps = jnp.array([[1, 7], [0, 7 + p]], jnp.uint32)
-    low = np.asarray(jax.vmap(digest)(bitmaps))
+    bitmaps = np.array([[1, 7], [0, 7 + p]], np.uint32)
+    low = np.asarray(jax.jit(jax.vmap(digest))(bitmaps))
     assert low[0, 1 - place] == low[1, 1 - place] and low[0, place] != low[1, place]
-    key = jnp.broadcast_to(jnp.array([3, 5], jnp.uint32), (2, 2))
-    seeds = bound_masks.seeds_of_clients(Extent(64, 64), key, public_key(key[:1]), bitmaps)
+    key = np.tile(np.array([3, 5], np.uint32), (2, 1))
+    seeds = np.asarray(seeds_of_clients(Extent(64, 64), key, public_keys(key[:1]), bitmaps))
     assert (seeds[0] != seeds[1]).all()
 
 
 def test_members_and_clients_have_the_same_seeds_and_two_members_not_one_for_each_other():
-    secret = jnp.arange(8, dtype=jnp.uint32).reshape(4, 2) * 12_345 + 1
-    public, same = public_key(secret), jnp.ones((4, 1), jnp.uint32)
-    mine = bound_masks.seeds_of_clients(Extent(9, 9), secret, public[1:], same)
-    assert (mine == bound_masks.seeds_of_members(Extent(9, 9), secret[1:], public, same)).all()
-    assert len(np.unique(np.asarray(mine).reshape(-1, 2), axis=0)) == 4 * 3
+    secret = np.arange(8, dtype=np.uint32).reshape(4, 2) * np.uint32(12_345) + np.uint32(1)
+    public, same = np.asarray(public_keys(secret)), np.ones((4, 1), np.uint32)
+    mine = np.asarray(seeds_of_clients(Extent(9, 9), secret, public[1:], same))
+    assert (mine == np.asarray(seeds_of_members(Extent(9, 9), secret[1:], public, same))).all()
+    assert len(np.unique(mine.reshape(-1, 2), axis=0)) == 4 * 3

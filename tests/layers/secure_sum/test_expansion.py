@@ -12,7 +12,7 @@ from scipy import stats
 
 from fedjax_priv.crypto import prg
 from fedjax_priv.layers.secure_sum import expansion, sparse_ones
-from helpers import Q, accelerator_forms
+from helpers import Q, accelerator_forms, same_bits
 
 PHILOX = prg.philox
 KEY = jax.random.key(11)
@@ -54,9 +54,7 @@ def ones(how, a, d, parts, seeds):
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize(
-    ("a", "d", "pairs"), [(0.5, 40, 20_000), (0.1, 200, 20_000), (1e-3, 4_000, 4_000), (1e-5, 100_000, 400)]
-)
+@pytest.mark.parametrize(("a", "d", "pairs"), [(0.5, 40, 20_000), (1e-3, 4_000, 4_000), (1e-5, 100_000, 400)])
 def test_ones_of_a_pair_are_binomial_and_anywhere(how, a, d, pairs):
     """Counts against Binomial(d, a), positions against uniform ones; an a that is 2% off is told where it can be."""
     by_part, overflow = map(np.asarray, ones(how, a, d, 20, seeds_of(pairs)))
@@ -84,7 +82,7 @@ def chosen_of(how, a, d, seeds):
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize(("a", "d"), [(0.5, 2000), (0.02, 20_000)])
+@pytest.mark.parametrize(("a", "d"), [(0.02, 20_000)])
 def test_gaps_between_ones_are_geometric(how, a, d):
     pairs = 40
     gaps = np.concatenate(
@@ -157,8 +155,7 @@ def single(how, a, seeds, d):
     return np.asarray(pairs.chosen), np.asarray(pairs.mask).astype(object)
 
 
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize(("a", "d"), [(0.3, 100), (0.9, 33), (1.0, 20)])
+@pytest.mark.parametrize(("how", "a", "d"), [("skip", 0.3, 100), ("skip", 1.0, 20), ("dense", 0.3, 100)])
 def test_a_user_s_masks_are_the_sum_of_its_pairs(how, a, d):
     """Eq. 18 from single pairs, in Python integers: signs, who is met, and what is chosen."""
     seeds, rng = seeds_of(5), np.random.default_rng(2)
@@ -173,10 +170,9 @@ def test_a_user_s_masks_are_the_sum_of_its_pairs(how, a, d):
     assert b.all() if a == 1.0 else 0 < b.mean() < 1
 
 
-@pytest.mark.parametrize("a", [0.05, 0.5])
-def test_masks_of_ones_are_words_of_the_stream(a):
+def test_masks_of_ones_are_words_of_the_stream():
     """Under "dense" r_ij(l) is word l, under "skip" the k-th one of a run of 16 has the k-th word of that part."""
-    d, seeds = 300, seeds_of(3)
+    a, d, seeds = 0.5, 300, seeds_of(3)
     words, selection, part_words, part_selection = map(np.asarray, streams(seeds, d))
     b, r = single("dense", a, seeds, d)
     assert (r == np.where(b, words, 0)).all()
@@ -203,14 +199,15 @@ def streams(seeds, count):
     return jax.vmap(one)(seeds)
 
 
-@pytest.mark.parametrize("plus", [True, False])
-def test_whole_masks_are_words_everywhere(plus):
+def test_whole_masks_are_words_everywhere():
     d, seeds = 40, seeds_of(2)
-    meets = jnp.array([False, True])
-    pairs = jax.jit(lambda: expansion.whole(PHILOX).pairs(seeds[None], meets[None], jnp.full((1, 2), plus), 3, d))()
+    meets = jnp.array([[False, True]])
+    whole = jax.jit(lambda plus: expansion.whole(PHILOX).pairs(seeds[None], meets, plus, 3, d))
     words = np.asarray(streams(seeds, d)[0])[1].astype(object)
-    assert (np.asarray(pairs.mask[0]) == (words if plus else -words) % Q).all()
-    assert pairs.chosen.all()
+    for plus in (True, False):
+        pairs = whole(np.full((1, 2), plus))
+        assert (np.asarray(pairs.mask[0]) == (words if plus else -words) % Q).all()
+        assert pairs.chosen.all()
 
 
 @pytest.mark.parametrize("how", ["skip", "dense", "whole"])
@@ -221,7 +218,7 @@ def test_elided_masks_choose_the_same(how):
         "whole": lambda elide: expansion.whole(PHILOX, elide=elide),
     }[how]
     drawn = lambda elide: alone(make(elide), seeds_of(4), 3, 200)
-    full, elided = jax.jit(drawn, static_argnums=0)(False), jax.jit(drawn, static_argnums=0)(True)
+    full, elided = jax.jit(lambda: (drawn(False), drawn(True)))()
     assert (full.chosen == elided.chosen).all()
     assert not elided.mask.any()
     assert full.mask.any()
@@ -268,13 +265,14 @@ def test_more_ones_than_there_is_room_for(monkeypatch):
         assert (np.asarray(pairs.mask)[j][at] == r[j][at]).all()
 
 
-@pytest.mark.parametrize(("a", "d"), [(0.06, 300), (1.0, 20)])
-def test_ones_drawn_at_once_are_those_drawn_part_by_part(a, d, monkeypatch):
+def test_ones_drawn_at_once_are_those_drawn_part_by_part(monkeypatch):
     """The form for accelerators, users in tiles, against that for a CPU; some pairs have too many ones."""
+    a, d = 0.06, 300
     users, peers, rng = 11, 5, np.random.default_rng(4)
     seeds = seeds_of(users * peers).reshape(users, peers, 2)
-    meets, plus = (jnp.asarray(rng.random((users, peers)) < 0.6) for _ in range(2))
-    meets, plus = meets.at[::3].set(False), plus.at[::2].set(False)  # some meet nobody, some have the sign - only
+    meets, plus = (rng.random((users, peers)) < 0.6 for _ in range(2))
+    meets[::3], plus[::2] = False, False  # some meet nobody, some have the sign - only
+    meets, plus = jnp.asarray(meets), jnp.asarray(plus)
     drawn = lambda: jax.jit(lambda: expansion.skip(a, 1000, PHILOX).pairs(seeds, meets, plus, 3, d))()
     for room in (None, 15):
         if room:
@@ -283,5 +281,4 @@ def test_ones_drawn_at_once_are_those_drawn_part_by_part(a, d, monkeypatch):
         with accelerator_forms():
             elsewhere = drawn()
         assert on_cpu.mask.any() and (room is None or on_cpu.overflow.any())
-        for mine, theirs in zip(on_cpu, elsewhere, strict=True):
-            assert (mine == theirs).all()
+        assert same_bits(on_cpu, elsewhere)
