@@ -156,6 +156,6 @@ def test_steps_before_a_rule_draw_apart():
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_each_of_so_few_rows_is_a_cluster_of_its_own(optimised, number):
     """Half of them is a row itself, at distance 0, though an optimised program finds the shares of signs again."""
+    rule = aggregators.sign_guard(1.0)
     for rows in np.random.default_rng(1).normal(size=(20, number, 3)).astype(np.float32):
-        found = aggregators.sign_guard(1.0)(rows)
-        np.testing.assert_allclose(found, references.sign_guard(rows.astype(np.float64)), rtol=1e-5)
+        np.testing.assert_allclose(rule(rows), references.sign_guard(rows.astype(np.float64)), rtol=1e-5)
