@@ -75,6 +75,15 @@ def test_sums_are_those_in_the_clear(name):
         assert uniform(np.asarray(outcome["upload"])[1], bits=4)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_word_is_of_the_cipher(name):
+    """In the program of a round; with the default, every word is of Philox."""
+    used = lambda traced: {word for word in ("chacha20", "philox4x32") if f"name={word}" in str(traced.jaxpr)}
+    assert used(program(name).trace(survivors(N), survivors(N))) == {"chacha20"}
+    simulated = jax.jit(functools.partial(layer_round, LAYERS[name]()))
+    assert used(simulated.trace(KEY, X, WHO, survivors(N), survivors(N))) == {"philox4x32"}
+
+
 @pytest.mark.parametrize("name", [name for name in LAYERS if name != "committee"])
 def test_all_secrets_have_256_bits_and_messages_say_so(name):
     """Messages of a code or a sum of secrets are no longer; those of committee masks are in test_committee_mask.py."""
