@@ -29,7 +29,7 @@ DATA = targets(N, D)
 
 
 def made(local=None, **how):
-    """Masked."""
+    """Under the masks of its secure sum."""
     local = towards_target() if local is None else local
     usual = {"num_clients": N, "num_params": D, "clip": CLIP, "mesh": None, "block": 4}
     return distributed_dp_fedavg(local, **usual | how)
