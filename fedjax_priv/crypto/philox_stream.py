@@ -20,21 +20,21 @@ _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
     """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, give four words."""
     alike = sum(jnp.zeros_like(word) for word in (*counter, *key))  # gives all words one shape and placement
-    state = tuple(word + alike for word in counter), tuple(word + alike for word in key)
-    for _ in range(10):
-        state = _round(*state)
-    return state[0]
+    counter, key = (tuple(word + alike for word in words) for words in (counter, key))
+    for number in range(10):
+        counter = _round(counter, key, tuple(np.multiply(_WEYL, number, dtype=np.uint32)))
+    return counter
 
 
 @jax.jit  # traced and lowered once for ten
-def _round(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The next counter and the next key."""
-    (c0, c1, c2, c3), (k0, k1) = counter, key
+def _round(counter: tuple[Array, ...], key: tuple[Array, ...], passed: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The next counter. `passed` is what to add to the first key: XLA folds such sums at once, a chain one by one."""
+    (c0, c1, c2, c3), (k0, k1) = counter, (word + more for word, more in zip(key, passed, strict=True))
     high0, low0 = field.product(c0, _MULTIPLIERS[0])
     high1, low1 = field.product(c2, _MULTIPLIERS[1])
     xor = lax.bitwise_xor  # `^` takes several times as long to trace
     c0, c2 = xor(xor(high1, c1), k0), xor(xor(high0, c3), k1)
-    return (c0, low1, c2, low0), (k0 + _WEYL[0], k1 + _WEYL[1])
+    return c0, low1, c2, low0
 
 
 def _block(number: Array, tag: Array, round: Array, part: Array, seed: tuple[Array, ...]) -> tuple[Array, ...]:
