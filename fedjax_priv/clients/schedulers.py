@@ -5,7 +5,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, UInt
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Draw, Key
@@ -34,7 +34,7 @@ def round_robin(size: int, fading: Fading | None = None) -> Draw:
     """
 
     def turn(round: Array, gain: Array, average: tuple) -> tuple[Array, tuple]:
-        return (round * size + jnp.arange(size)) % gain.size, average
+        return _turn(round, size, gain.size), average
 
     return _scheduled(size, turn, fading)
 
@@ -97,6 +97,15 @@ def proportional_fair(
         return client, (1 - weight) * average + weight * sent
 
     return _scheduled(size, fairest, fading, start=lambda n: link_rate(jnp.ones(n, jnp.float32), each), snr=snr)
+
+
+def _turn(round: Array, size: int, n: int) -> UInt[Array, " r"]:
+    """`round * size, ..., round * size + size - 1` modulo n, by doubling: no sum needs more than 32 bits."""
+    round, first = round.astype(jnp.uint32) % n, jnp.uint32(0)
+    for bit in f"{size:b}":
+        first = 2 * first % n
+        first = (first + round) % n if bit == "1" else first
+    return (first + jnp.arange(size, dtype=jnp.uint32)) % n
 
 
 def _scheduled(

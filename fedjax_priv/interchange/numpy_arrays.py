@@ -34,7 +34,8 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
 
     Raises:
       ValueError: a name is missing or unknown, or an array has another shape than in the template, or is complex or no
-        numbers where that is real.
+        numbers where that is real, or has a number that its type cannot hold: one that is finite and would become
+        infinite, or another integer. Digits may be rounded.
 
     Examples:
       >>> params = {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}}
@@ -44,7 +45,7 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
     """
     leaves = leaves_by_name(template)
     check_names(leaves, arrays)
-    taken = [jnp.asarray(_numbers(name, arrays[name], leaf), leaf.dtype) for name, leaf in leaves.items()]
+    taken = [_numbers(name, arrays[name], leaf) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), taken)
 
 
@@ -89,9 +90,15 @@ def of_shape(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(array)
 
 
-def _numbers(name: str, array: Any, leaf: Any) -> np.ndarray:
+def _numbers(name: str, array: Any, leaf: Any) -> jax.Array:
     array = of_shape(name, array, leaf.shape)
     bare = array.dtype.kind == "V" and array.dtype != leaf.dtype and not jnp.issubdtype(array.dtype, jnp.number)
     if bare or (array.dtype.kind in "cOSUmM" and array.dtype.kind != np.dtype(leaf.dtype).kind):
         raise ValueError(f"{name} must be numbers that fit {leaf.dtype}, got {array.dtype}")
-    return array
+    with np.errstate(over="ignore", invalid="ignore"):  # told below
+        taken = jnp.asarray(array, leaf.dtype)
+    given, made = as_numpy_type(array), as_numpy_type(taken)
+    lost = np.isfinite(given) & ~np.isfinite(made) if jnp.issubdtype(leaf.dtype, jnp.inexact) else made != given
+    if lost.any():
+        raise ValueError(f"{name} must be numbers that fit {leaf.dtype}, got {given[lost][0]}")
+    return taken

@@ -5,13 +5,15 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from fedjax_priv.runs.records import result_dataset
 from fedjax_priv.runs.records.measured_names import beside_axes
 
-Axis = Sequence[Any] | Mapping[str, Any]
+Axis = Sequence[Any] | Mapping[str, Any] | np.ndarray | jax.Array
 """Values of an axis. If they have no short text, a dict names them: `{"mean": mean(), "sum": total()}`."""
 
 Point = tuple[int, ...]
@@ -57,7 +59,8 @@ def checked_grid(axes: Mapping[str, Axis]) -> Grid:
 
 
 def _labels(name: str, axis: Axis) -> tuple[Any, ...]:
-    if isinstance(axis, str) or not isinstance(axis, Mapping | Sequence | np.ndarray) or not len(axis):
+    many = isinstance(axis, Mapping | Sequence) or (isinstance(axis, np.ndarray | jax.Array) and axis.ndim)
+    if isinstance(axis, str) or not many or not len(axis):
         raise ValueError(f"axes[{name!r}] must be values in a list, or a dict of them by name, got {axis!r}")
     labels = tuple(_label(name, value) for value in axis)
     if any(isinstance(label, str) for label in labels):  # a dataset has one type of labels
@@ -77,7 +80,9 @@ def _label(name: str, value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as a Python scalar: a factory may test whether a flag `is True`."""
+    """A scalar of NumPy or JAX as a Python scalar: a factory may test whether a flag `is True`."""
+    if isinstance(value, jax.Array) and not value.ndim and not jnp.issubdtype(value.dtype, jax.dtypes.extended):
+        return value.item()
     return value.item() if isinstance(value, np.generic) else value
 
 

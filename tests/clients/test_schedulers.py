@@ -10,7 +10,7 @@ from refusals import refused
 
 from fedjax_priv.channels import rayleigh, recorded
 from fedjax_priv.clients import best_gains, proportional_fair, round_robin
-from fedjax_priv.clients.schedulers import _scheduled
+from fedjax_priv.clients.schedulers import _scheduled, _turn
 
 K, ROUNDS = 20, 20_000
 HARMONIC = (1 / np.arange(1, K + 1)).sum()
@@ -36,6 +36,24 @@ def test_turns():
     client, gain = drawn(round_robin(3, recorded(np.arange(1.0, 13).reshape(2, 6))), n=6, rounds=2)
     assert client.tolist() == [[0, 1, 2], [3, 4, 5]] and gain.tolist() == [[1, 2, 3], [10, 11, 12]]
     assert drawn(round_robin(4), n=6, rounds=3)[0].tolist() == [[0, 1, 2, 3], [0, 1, 4, 5], [2, 3, 4, 5]]
+
+
+@pytest.mark.parametrize(("size", "n"), [(3, 7), (1000, 10_007), (6000, 1_000_003), (4, 4)])
+def test_turns_are_exact_in_every_round(size, n):
+    """As Python integers: rounds times clients need up to 44 bits."""
+    draw = round_robin(size)
+    state, counts = draw.init(jax.random.key(0), n), jnp.ones(n, jnp.int32)
+    turn = jax.jit(lambda round: draw.apply(jax.random.key(0), state, round, counts)[0].client)
+    for round in (0, 1, 716_000, 2**31 // size, 2**31 // size + 1, 2**31 - 1):
+        assert turn(jnp.int32(round)).tolist() == sorted((round * size + i) % n for i in range(size))
+
+
+def test_turns_are_exact_in_the_largest_populations():
+    """First clients only: an array of so many gains would not fit."""
+    for size, n in ((2, 2**31 - 1), (3, 2**31 - 2), (7, 2**31 - 19)):
+        for round in (5, 2**30 + 1, 2**31 - 1):
+            expected = [(round * size + i) % n for i in range(size)]
+            assert _turn(jnp.int32(round), size, n).tolist() == expected
 
 
 def test_the_best_of_twenty_has_the_harmonic_number_as_mean_square_gain():

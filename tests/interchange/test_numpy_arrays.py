@@ -1,3 +1,5 @@
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,6 +64,32 @@ test_what_does_not_fit_is_named = refused(
     by=lambda arrays: from_numpy(PARAMS, arrays),
     pattern="{}",
 )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "got"),
+    [
+        (jnp.float32, 1e300, "1e+300"), (jnp.float32, -1e39, "-1e+39"), (jnp.float16, 70_000, "70000"),
+        (jnp.bfloat16, 3.4e38 * 1.5, "5.1"), (jnp.float8_e4m3fn, 1000.0, "1000.0"), (jnp.complex64, 1e300j, "1e+300j"),
+        (jnp.int32, 2**31, "2147483648"), (jnp.int32, -(2**40), "-1099511627776"), (jnp.int32, 1.5, "1.5"),
+        (jnp.int32, np.nan, "nan"), (jnp.uint8, -1, "-1"), (jnp.int4, 8, "8"), (bool, 2, "2"),
+        (jnp.uint32, 2**40, "1099511627776"),
+    ],
+)  # fmt: skip
+def test_a_number_that_the_type_cannot_hold_is_named(dtype, value, got):
+    fits = f"^w must be numbers that fit {np.dtype(dtype)}, got .*{re.escape(got)}"
+    with pytest.raises(ValueError, match=fits):
+        from_numpy({"w": jnp.zeros(2, dtype)}, {"w": np.array([0, value])})
+    with pytest.raises(ValueError, match=fits):
+        from_numpy({"w": jnp.zeros((), dtype)}, {"w": value})
+
+
+def test_numbers_may_be_rounded_and_infinite_and_integers_of_another_type():
+    template = {"w": jnp.zeros(4), "k": jnp.zeros(2, jnp.int32), "none": jnp.zeros(0)}
+    given = {"w": np.array([0.1, 1e-300, np.inf, np.nan]), "k": np.array([-(2.0**31), 5.0]), "none": np.zeros(0)}
+    made = from_numpy(template, given)
+    np.testing.assert_array_equal(made["w"], given["w"].astype(np.float32))
+    assert made["k"].tolist() == [-(2**31), 5]
 
 
 def test_a_name_for_two_arrays_is_refused():

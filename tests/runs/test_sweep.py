@@ -389,6 +389,25 @@ def test_scalars_of_numpy_are_given_as_python_s_own():
     assert [type(value) for value in (*sizes, *rates)] == [int, int, float]
 
 
+@pytest.mark.parametrize("values", [np.float32([0.1, 0.2]), np.arange(2), np.array([True, False])])
+def test_an_array_of_jax_is_an_axis_as_one_of_numpy_is(values):
+    ours, theirs = (checked_grid({"axis": axis}) for axis in (jnp.asarray(values), values))
+    assert ours == theirs == checked_grid({"axis": [*jnp.asarray(values)]})
+    assert [*map(type, ours.values[0])] == [*map(type, theirs.values[0])]
+
+
+@pytest.mark.parametrize(
+    ("axis", "told"),
+    [
+        (jnp.ones((2, 2)), "must be a dict with a name for each value"), (jnp.float32(1), "must be values in a list"),
+        (jax.random.split(KEY, 2), "must be a dict with a name for each value"), (np.array(1), "must be values in a"),
+    ],
+)  # fmt: skip
+def test_arrays_that_are_no_axis_are_named(axis, told):
+    with pytest.raises(ValueError, match=rf"^axes\['axis'\] {told}"):
+        checked_grid({"axis": axis})
+
+
 def test_a_list_of_axes_and_a_system_for_make_are_refused():
     with pytest.raises(ValueError, match=r"^axes must be a dict with at least one axis, .*, got list$"):
         inspect.unwrap(checked_grid)([("seed", [1, 2])])  # pyright: ignore[reportArgumentType]
