@@ -253,6 +253,16 @@ def test_another_version_is_refused(half):
         run(keep=Keep(half, resume=True))
 
 
+@pytest.mark.parametrize(
+    ("flags", "now"), [("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math=true"), ("", "none")]
+)
+def test_other_flags_of_the_compiler_are_refused(half, monkeypatch, flags, now):
+    """Their programs may have other bits."""
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    with pytest.raises(ValueError, match=rf"xla_flags is {now}, was --xla"):
+        run(keep=Keep(half, resume=True))
+
+
 def test_a_folder_that_is_taken_is_refused(half):
     with pytest.raises(FileExistsError, match="is not empty: choose another name, or resume"):
         run(keep=Keep(half))

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import os
 import pathlib
 import platform
 import subprocess
@@ -32,9 +33,10 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
 
     Returns:
       `<package>_version` of fedjax_priv, jax, jaxlib, numpy and python; `backend`, `device_kind`, `num_devices` (all
-      that JAX sees); `commit` of the checkout that contains the package, ending in `-dirty` if tracked files were
-      changed, `"unknown"` outside a checkout; `date` (UTC, ISO 8601); `key` (the words of the key in hexadecimal),
-      `key_impl`; then the arguments. Values are strings and numbers.
+      that JAX sees); `xla_flags` (of the environment variable XLA_FLAGS, or "none"); `commit` of the checkout that
+      contains the package, ending in `-dirty` if tracked files were changed, `"unknown"` outside a checkout; `date`
+      (UTC, ISO 8601); `key` (the words of the key in hexadecimal), `key_impl`; then the arguments. Values are strings
+      and numbers.
     """
     devices = jax.devices()
     return {
@@ -46,6 +48,7 @@ def manifest(*, key: Key, **arguments: Any) -> dict[str, str | int | float]:
         "backend": jax.default_backend(),
         "device_kind": devices[0].device_kind,
         "num_devices": len(devices),
+        "xla_flags": " ".join(os.environ.get("XLA_FLAGS", "").split()) or "none",
         "commit": commit(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "key": " ".join(f"{word:08x}" for word in np.asarray(jax.random.key_data(key)).tolist()),
