@@ -93,7 +93,14 @@ NEVER = {  # who never reaches the target, and whether the other has won
     "FedAvg": (lambda data: data.assign(accuracy=0 * data.accuracy), {"jobs": True, "faster": True}),
     "both": (
         lambda data: data.assign(accuracy=0 * data.accuracy, buffered_accuracy=0 * data.buffered_accuracy),
-        {"jobs": None, "faster": None},
+        {"jobs": None, "faster": None, "spread": None},
+    ),
+    "FedAvg at the widest spread": (
+        lambda data: data.assign(accuracy=data.accuracy.where(data.spread < data.spread.max(), 0.0)),
+        {"faster": True, "spread": True},
+    ),
+    "FedAvg at the narrowest spread": (
+        lambda data: data.assign(accuracy=data.accuracy.where(data.spread > data.spread.min(), 0.0)), {"spread": False},
     ),
 }  # fmt: skip
 

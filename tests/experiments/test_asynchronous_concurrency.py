@@ -67,15 +67,50 @@ def test_a_run_that_never_reaches_the_target_is_behind_where_it_lasts_longer():
     assert verdicts(DATA.assign(accuracy=0 * DATA.accuracy))["earlier"] is True
 
 
+FEWEST, MOST = min(CONFIG.concurrencies), max(CONFIG.concurrencies)
+NARROWEST, WIDEST = min(CONFIG.spreads), max(CONFIG.spreads)
+NEVER = {  # whose runs never reach the target, and what follows from how long they last
+    "FedBuff with most clients": (
+        lambda data: data.assign(buffered_accuracy=data.buffered_accuracy.where(data.concurrency < MOST, 0.0)),
+        {"cost": True, "more": False, "wider": None},
+    ),
+    "FedBuff with fewest clients": (
+        lambda data: data.assign(buffered_accuracy=data.buffered_accuracy.where(data.concurrency > FEWEST, 0.0)),
+        {"cost": False, "more": True, "wider": None},
+    ),
+    "FedAvg with fewest clients, and runs as long as others": (
+        lambda data: data.assign(accuracy=data.accuracy.where(data.concurrency > FEWEST, 0.0)), {"more": False},
+    ),
+    "FedAvg with most clients": (
+        lambda data: data.assign(accuracy=data.accuracy.where(data.concurrency < MOST, 0.0)), {"more": True},
+    ),
+    "FedAvg at the widest spread": (
+        lambda data: data.assign(accuracy=data.accuracy.where(data.spread < WIDEST, 0.0)), {"wider": True},
+    ),
+    "FedAvg at the narrowest spread": (
+        lambda data: data.assign(accuracy=data.accuracy.where(data.spread > NARROWEST, 0.0)), {"wider": False},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("who", NEVER)
+def test_a_run_that_never_reaches_the_target_decides_a_claim_where_it_lasts_longer(who):
+    data, expected = NEVER[who]
+    found = verdicts(spread_out(data(spread_out(DATA))))
+    assert {claim: found[claim] for claim in expected} == expected
+    claims = {claim.id: claim for claim in card.judge(CONFIG, spread_out(data(spread_out(DATA)))).claims}
+    assert all("runs never reach the target" in claims[name].note for name in expected)
+
+
 SWING = xr.DataArray([0.05, 20.0], dims="seed")
 LEFT_OPEN = {  # claims, where seeds do not agree or a run never reaches the target
     ("earlier",): lambda data: data.assign(time=data.time * SWING),
     ("wider",): lambda data: data.assign(time=data.time * SWING ** xr.DataArray([0, 1, 2], dims="spread")),
     ("more",): lambda data: data.assign(buffered_time=data.buffered_time * SWING ** (data.concurrency / 70)),
-    ("cost", "more"): lambda data: data.assign(
-        buffered_accuracy=data.buffered_accuracy.where(data.concurrency < 70, 0.0)
+    ("earlier", "wider", "more", "cost"): lambda data: data.assign(
+        buffered_accuracy=0 * data.buffered_accuracy, accuracy=0 * data.accuracy
     ),
-    ("earlier", "wider", "more", "cost"): lambda data: data.isel(seed=[0]),  # one seed
+    ("cost", "earlier", "wider", "more"): lambda data: data.isel(seed=[0]),  # one seed
 }
 
 
