@@ -182,7 +182,9 @@ def pulling(rate=0.5, cohort_size=None):
         pull = (state.params[None, :] - data.examples[client]) / (1 + state.memory[client])[:, None]
         failed, counted = jnp.int32(0), data.count[client] > 1
         bits = {"upload": Link(client.astype(jnp.uint32), jnp.zeros(k, jnp.uint32))}
-        info = RoundInfo(pull.mean(0), client, jnp.square(pull).mean(1), bits, counted, failed[None], failed)
+        trains = data.count[client] > 0
+        loss = jnp.square(pull).mean(1)
+        info = RoundInfo(pull.mean(0), client, loss, trains, bits, counted, failed[None], failed)
         params, memory = state.params - rate * pull.mean(0), state.memory.at[client].add(jnp.where(counted, 1.0, 0.0))
         return RoundState(state.round + 1, (), params, memory, (), (), ()), info
 

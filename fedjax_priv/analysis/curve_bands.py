@@ -38,7 +38,7 @@ def bands(
         rounds so far, if the result has it; a variable of the evaluations, such as "seconds"; or a numeric axis of a
         sweep, such as "learning_rate", in ascending order: y is then the value of the last evaluation.
       y: a variable of the evaluations, such as a metric; or "loss", the training loss of the last round before an
-        evaluation, the mean over clients that train, of which one without samples counts as 0, as in `result.loss`.
+        evaluation, the mean over clients that take part and have samples (`result.trains`), NaN if there are none.
       adversary: of "epsilon"; by default the one with the largest figure. If several share it, the one with the
         largest sum of figures.
       confidence: of the interval, in (0, 1).
@@ -96,7 +96,7 @@ def known_x(result: xr.Dataset) -> list[str]:
 
 def known_y(result: xr.Dataset) -> list[str]:
     """The names that `bands` takes as y."""
-    return [*_of_evaluations(result), *(["loss"] if "loss" in result else [])]
+    return [*_of_evaluations(result), *(["loss"] if {"loss", "trains"} <= {*result} else [])]
 
 
 def adversaries(*results: xr.Dataset) -> list[str]:
@@ -177,16 +177,10 @@ def _horizontal(result: xr.Dataset, x: str, adversary: str | None) -> xr.DataArr
 
 def _vertical(result: xr.Dataset, y: str) -> xr.DataArray:
     if y == "loss":
-        there = _trains(result)
+        there = result.trains == 1  # False where only other points have a client
         total = result.loss.astype(float).where(there, 0.0).sum("client", skipna=False)
         return _before_evaluations(result, total / there.sum("client").where(there.any("client")))
     return result[y].drop_vars("evaluation")
-
-
-def _trains(result: xr.Dataset) -> xr.DataArray:
-    """Which clients get the model and do not refuse to train on it; False where only other points have a client."""
-    there = (result.up_bytes + result.down_bytes).sum("phase") > 0
-    return there & ~(result.sat_out.fillna(0) == 1) if "sat_out" in result else there
 
 
 def _ran(result: xr.Dataset) -> xr.DataArray:

@@ -79,7 +79,8 @@ class RoundInfo(NamedTuple):
 
     direction: Float[Array, " d"]  # input of the server optimizer
     client: Int[Array, " n"]  # who was in the cohort
-    loss: Float[Array, " n"]  # mean training loss of each client, 0 of one that takes no part
+    loss: Float[Array, " n"]  # mean training loss of each client, 0 of one that does not train
+    trains: Bool[Array, " n"]  # who takes part and has samples; a mean loss is over these
     bits: Bits
     counted: Bool[Array, " n"]  # accepted: the upload arrived and its group was recovered
     group_status: Int[Array, " g"]  # bits of `Status` of each group; any: the group is left out

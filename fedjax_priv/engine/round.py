@@ -198,8 +198,9 @@ def _step(
     recorded = {**single_numbers(told), **of_draw, **sat_out}
     numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in recorded.items()}
     measured = dict(uploaded.sent.measured) | numbers
-    loss = jnp.where(who.selected, uploaded.loss, 0)
-    info = base.RoundInfo(direction, who.client, loss, sent, counted, group_status, status, measured, seen)
+    trains = who.selected & (data.count[who.client] > 0)
+    loss = jnp.where(trains, uploaded.loss, 0)
+    info = base.RoundInfo(direction, who.client, loss, trains, sent, counted, group_status, status, measured, seen)
     return placed(after, parts.placement.mesh), info
 
 

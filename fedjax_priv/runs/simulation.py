@@ -70,7 +70,7 @@ def simulate(
       Dataset with the dimensions `round` (from 1), `client` (place in the cohort), `group`, `phase` of the protocol,
       `evaluation` (rounds done before it, the first is 0) and `parameter`:
 
-      - `loss`, `counted`, `client_id` `[round, client]`, `status` `[round]`, `group_status` `[round, group]`;
+      - `loss`, `trains`, `counted`, `client_id` `[round, client]`, `status` `[round]`, `group_status` `[round, group]`;
       - `up_bytes`, `down_bytes` `[phase, round, client]`, float64;
       - a variable per metric, and `seconds`, the time that the rounds so far took, `[evaluation]`;
       - `params` `[parameter]`, the final parameters, ravelled.

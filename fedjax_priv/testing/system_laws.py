@@ -114,8 +114,10 @@ def _check_info(state: RoundState, info: RoundInfo) -> None:
         chex.assert_tree_all_finite(_floats(state._replace(draw=())))
         chex.assert_tree_all_finite(() if info.status else (info.direction, info.loss))
         chex.assert_shape(info.direction, (size,))
-        chex.assert_equal_shape([info.client, info.loss, info.counted])
-        chex.assert_type([info.counted, info.status, info.group_status], [bool, jnp.int32, jnp.int32])
+        chex.assert_equal_shape([info.client, info.loss, info.trains, info.counted])
+        chex.assert_type(
+            [info.trains, info.counted, info.status, info.group_status], [bool, bool, jnp.int32, jnp.int32]
+        )
         chex.assert_rank([info.client, info.status, info.group_status], [1, 0, 1])
         for link in info.bits.values():
             chex.assert_equal_shape([info.client, *link])
@@ -137,7 +139,8 @@ def _check_drawn(drawn: tuple[Cohort, PyTree], after: RoundState, info: RoundInf
     with law(15, "`client`, and the next state of the draw, must be what `draw` says"):
         chex.assert_trees_all_equal((info.client, after.draw), (cohort.client, then))
     idle = ~cohort.selected
-    require(15, not info.loss[idle].any(), "`loss` must be 0 of a client that is not selected")
+    require(15, not info.trains[idle].any(), "`trains` must be False of a client that is not selected")
+    require(15, not info.loss[~info.trains].any(), "`loss` must be 0 of a client that does not train")
     require(16, not info.counted[idle].any(), "only uploads of selected clients may be accepted")
     left_out = info.group_status[cohort.group[info.counted]]
     require(8, not left_out.any(), "no upload of a group that is left out, as `group_status` says, may be accepted")

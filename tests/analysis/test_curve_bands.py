@@ -23,6 +23,7 @@ GRID = xr.Dataset(
         "down_bytes": (("learning_rate", "seed", "phase", "round", "client"), SENT),
         "joules": (("learning_rate", "seed", "round"), np.ones((2, 4, 3)) * [1.0, 2.0, 4.0]),
         "loss": (("learning_rate", "seed", "round", "client"), DRAWN.uniform(size=(2, 4, 3, 5))),
+        "trains": (("learning_rate", "seed", "round", "client"), np.ones((2, 4, 3, 5), bool)),
         "client_id": (("learning_rate", "seed", "round", "client"), np.zeros((2, 4, 3, 5))),
         "failed_rounds": (("learning_rate", "seed"), np.zeros((2, 4))),
     },
@@ -137,21 +138,19 @@ def test_the_loss_is_a_mean_over_the_clients_that_there_are():
     there = xr.DataArray([[True] * 5, [True] * 3 + [False] * 2], dims=("learning_rate", "client"))
     loss = GRID.loss.where(there)
     loss[1, :, 1, 0] = np.nan
-    sent = {name: GRID[name].where(there) for name in ("up_bytes", "down_bytes", "client_id")}
+    sent = {name: GRID[name].where(there) for name in ("trains", "up_bytes", "down_bytes", "client_id")}
     found = bands(GRID.assign(loss=loss, **sent), y="loss")
     np.testing.assert_allclose(found["learning_rate=0.1"].y, loss.values[0, :, 1:].mean((0, 2)))
     np.testing.assert_allclose(found["learning_rate=0.2"].y, [np.nan, loss.values[1, :, 2, :3].mean()])
 
 
-def test_who_gets_no_model_or_refuses_it_has_no_loss():
-    took = xr.DataArray(np.random.default_rng(1).random((3, 5)) < 0.6, dims=("round", "client"))
-    refused = xr.DataArray(np.random.default_rng(2).random((3, 5)) < 0.3, dims=("round", "client"))
-    run = ONE.assign(up_bytes=0 * ONE.up_bytes, down_bytes=ONE.down_bytes * took)
-    for name, there in (("took", took), ("trained", took & ~refused)):
-        given = run.assign(sat_out=refused) if name == "trained" else run
-        expected = [ONE.loss.values[t][there.values[t]].mean() for t in (1, 2)]
-        assert 0 < there.values[1:].sum() < took.size
-        np.testing.assert_allclose(bands(given, y="loss")[""].y, expected)
+def test_who_does_not_train_has_no_loss():
+    trains = np.random.default_rng(1).random((3, 5)) < 0.6
+    expected = [ONE.loss.values[t][trains[t]].mean() for t in (1, 2)]
+    assert 0 < trains[1:].sum() < trains[1:].size
+    run = ONE.assign(trains=(("round", "client"), trains))
+    np.testing.assert_allclose(bands(run, y="loss")[""].y, expected)
+    assert np.isnan(bands(run.assign(trains=run.trains & False), y="loss")[""].y).all()
 
 
 def test_eps_of_the_weakest_figure_or_of_the_one_that_is_asked_for():

@@ -41,8 +41,8 @@ def a_round(counted, client=(0, 1, 2)):
     }
     zeros = jnp.zeros(3)
     return RoundInfo(
-        direction=jnp.zeros(2), client=jnp.asarray(client), loss=zeros, bits=bits, counted=jnp.asarray(counted),
-        group_status=jnp.zeros(1, jnp.int32), status=jnp.int32(0),
+        direction=jnp.zeros(2), client=jnp.asarray(client), loss=zeros, trains=zeros == 0, bits=bits,
+        counted=jnp.asarray(counted), group_status=jnp.zeros(1, jnp.int32), status=jnp.int32(0),
     )  # fmt: skip
 
 

@@ -11,8 +11,9 @@ import pytest
 import xarray as xr
 from rich.console import Console
 
+from fedjax_priv.analysis import bands
 from fedjax_priv.base import Algorithm, ClientData, Link, RoundInfo, RoundState
-from fedjax_priv.clients import bernoulli, once_per_model
+from fedjax_priv.clients import bernoulli, local_sgd, once_per_model, round_robin
 from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.runs import progress, simulation
 from fedjax_priv.runs.ending import SimulationError
@@ -52,7 +53,14 @@ def quadratic(*, cohort=N, mesh=None, traces=None, fails=(3, 4)):
         }
         status = jnp.where(failed, 1, 0)
         info = RoundInfo(
-            flat, client, jnp.square(pull).mean(1), bits, client != 0, jnp.stack([status, 0 * status]), status
+            flat,
+            client,
+            jnp.square(pull).mean(1),
+            client >= 0,
+            bits,
+            client != 0,
+            jnp.stack([status, 0 * status]),
+            status,
         )
         state = RoundState(state.round + 1, state.draw, params, state.memory + 1, state.layers, (), 0.5 * state.server)
         return state, info
@@ -96,7 +104,9 @@ def same_prefix(a: xr.Dataset, b: xr.Dataset) -> None:
 def test_it_is_the_plain_loop(loop, every):
     got = run(every=every)
     states, infos = zip(*loop, strict=True)
-    for name, field in dict(loss="loss", counted="counted", client_id="client", status="status").items():
+    for name, field in dict(
+        loss="loss", trains="trains", counted="counted", client_id="client", status="status"
+    ).items():
         np.testing.assert_array_equal(got[name], np.stack([getattr(info, field) for info in infos]), strict=True)
     final = states[-1].params
     np.testing.assert_array_equal(got.params, np.concatenate([final["b"], final["w"].ravel()]), strict=True)
@@ -357,3 +367,18 @@ def test_the_loss_of_the_log_is_of_those_that_train():
         here = trained[record["round"] - 1]
         expected = run.loss.values[record["round"] - 1][here]
         assert record["loss"] == pytest.approx(expected.mean() if here.any() else np.nan, nan_ok=True)
+
+
+@pytest.mark.parametrize(("empty", "expected"), [([1], D + 5.0), ([0, 1, 2], np.nan)])
+def test_a_client_without_samples_takes_part_but_counts_in_no_mean(empty, expected):
+    """The cohort is the first three clients; where none of them has samples there is no loss."""
+    count = np.ones(N, np.int32)
+    count[empty] = 0
+    loss = jax.vmap(lambda params, x: jnp.square(x - params).sum() + 5.0, (None, 0))
+    local = local_sgd(loss, learning_rate=1.0, batch_size=1, num_steps=1)
+    records, data = [], ClientData(np.ones((N, 1, D), np.float32), count)
+    system = engine(local=local, cohort=round_robin(3))
+    run = simulate(system, KEY, jnp.zeros(D), data, rounds=1, progress=False, log=records.append)
+    assert (run.down_bytes > 0).any("phase").all() and run.trains.values.tolist() == [(count[:3] > 0).tolist()]
+    assert records[-1]["loss"] == pytest.approx(expected, nan_ok=True)
+    assert bands(run, y="loss")[""].y == pytest.approx([expected], nan_ok=True)

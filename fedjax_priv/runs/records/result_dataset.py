@@ -15,7 +15,9 @@ from fedjax_priv.base import Bits
 from fedjax_priv.interchange.numpy_arrays import as_numpy_type
 from fedjax_priv.status import describe
 
-VARIABLES = ("loss", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params")
+VARIABLES = (
+    "loss", "trains", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params",
+)  # fmt: skip
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
 RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because", "epsilon", "adversary"}
 """Names that results of runs and sweeps use; measured and observed variables must not have them."""
@@ -125,12 +127,9 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
 
 def last_loss(info: Mapping[str, Any]) -> np.ndarray:
     """Training loss of the last round, `[p]`: the mean over the clients that train; NaN if none trains."""
-    there = np.any([way[:, -1] > 0 for link in info["bits"].values() for way in link], axis=0)
-    if (refused := info.get(MEASURED + "sat_out")) is not None:
-        there &= ~refused[:, -1].astype(bool)
     return np.array([
         loss[here].mean(dtype=np.float64) if here.any() else np.nan
-        for loss, here in zip(info["loss"][:, -1], there, strict=True)
+        for loss, here in zip(info["loss"][:, -1], info["trains"][:, -1], strict=True)
     ])  # fmt: skip
 
 
@@ -143,7 +142,8 @@ def megabytes(bits: Bits) -> np.ndarray:
 def _of_rounds(info: Mapping[str, Any]) -> dict[str, tuple]:
     each = ("round", "client")
     fixed = {
-        "loss": (each, info["loss"], {"long_name": "mean training loss, 0 of who takes no part"}),
+        "loss": (each, info["loss"], {"long_name": "mean training loss, 0 of who does not train"}),
+        "trains": (each, info["trains"], {"long_name": "the client takes part and has samples"}),
         "counted": (each, info["counted"], {"long_name": "the upload arrived and its group was recovered"}),
         "client_id": (each, info["client"], {"long_name": "number of the client in the population"}),
         "status": (("round",), info["status"], {"long_name": "status bits of the round, 0: it succeeded"}),
