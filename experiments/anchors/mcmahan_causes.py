@@ -173,7 +173,7 @@ def of_base(config: Config, result: xr.Dataset) -> dict[str, Best]:
         "by the last crossing, not the first": _each(functools.partial(last_crossing, config.target), at_best_rate),
     }
     known = {name: found._replace(rounds=at) for name, at in rounds.items()}
-    return known | {"at the next smaller rate of the grid": Best(found.rate, _each(to, slower), edge=False)}
+    return known | {"at the next smaller rate of the grid": found._replace(rounds=_each(to, slower), edge=False)}
 
 
 def _each(rounds: Callable[..., float], curves: xr.DataArray) -> xr.DataArray:
@@ -211,7 +211,7 @@ def same(config: Config, change: Change, at: Best, base: xr.DataArray) -> Claim:
         claim = claim._replace(why=Open.NOT_RUN)
     if not np.isfinite(rounds).all():
         missed = f"no rate gets there in {change.rounds} rounds with every seed"
-        verdict = None if claim.why == Open.NOT_RUN else slower(at, change.rounds, printed, factor)
+        verdict = None if claim.why == Open.NOT_RUN else slower(at, printed, factor)
         return claim._replace(found=missed, verdict=verdict)
     apart = published.compare(np.log(rounds), published.Printed(math.log(printed)), math.log(factor))
     found = f"{said(rounds)}, {math.exp(apart.apart):.2f} times the printed"

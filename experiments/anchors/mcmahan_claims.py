@@ -11,7 +11,7 @@ from experiments import published
 from experiments.anchors.mcmahan_printed import FACTOR, TABLES, Cell
 from experiments.anchors.starts import LECUN
 from experiments.claims import Claim, Open, Source
-from experiments.comparison import Gap, decided, gap
+from experiments.comparison import Gap, answer, decided, over_seeds
 
 
 class Tried(NamedTuple):
@@ -49,6 +49,18 @@ class Best(NamedTuple):
     rate: float
     rounds: xr.DataArray  # by seed; infinite if the target is not reached
     edge: bool  # whether the rate is the first or the last of its grid
+    most: int  # rounds of a run; where the target is not reached they are the least it takes
+
+    @property
+    def at_least(self) -> xr.DataArray:
+        """Rounds by seed that are needed at the least."""
+        return self.rounds.clip(max=self.most)
+
+    @property
+    def missed(self) -> str:
+        """How many runs do not reach the target, if any."""
+        never = int((~np.isfinite(self.rounds)).sum())
+        return f"more than {self.most:,} rounds in {never} of {self.rounds.size} seeds" if never else ""
 
 
 def grid(middle: float, below: int = 1, above: int = 1) -> tuple[float, ...]:
@@ -70,6 +82,7 @@ def at_best(tried: Tried, rounds: xr.DataArray, start: str | None = None) -> Bes
         tried.all_rates[place],
         rounds.sel(start=start or tried.starts[0]).isel(rate=place),
         place in (0, len(tried.all_rates) - 1),
+        tried.rounds,
     )
 
 
@@ -79,34 +92,31 @@ def log(rounds: xr.DataArray) -> xr.DataArray:
 
 def of_cell_printed(config: Config, tried: Tried, best: Best, table: dict[Cell, int]) -> Claim:
     """Logarithms are compared, so the margin is a factor. A rate at the edge of its grid decides nothing good."""
-    cell, (rate, rounds, edge), factor = tried.cell, best, FACTOR[tried.cell.batch]
+    cell, rate, rounds, factor = tried.cell, best.rate, best.rounds, FACTOR[tried.cell.batch]
     text, printed = f"{config.printed}, {cell.name}: rounds to {config.target:.0%}", table[cell]
     rule = f"a factor of at most {factor:g}, and Welch's 95% interval of the logarithms as narrow"
     blank = Claim(
         f"rounds {cell.name}", text, f"{printed:,} (1 run)", "", None, rule, margin=f"factor {factor:g}",
         why=Open.UNDECIDED, note="their deviation is taken to be ours",
     )  # fmt: skip
-    if not np.isfinite(rounds).all():
-        missed = f"more than {tried.rounds:,} rounds in {int((~np.isfinite(rounds)).sum())} of {rounds.size} seeds"
-        return blank._replace(found=missed, verdict=slower(best, tried.rounds, printed, factor))
+    if best.missed:
+        return blank._replace(found=best.missed, verdict=slower(best, printed, factor))
     apart = published.compare(np.log(rounds), published.Printed(math.log(printed)), math.log(factor), better=-1)
     found = f"{said(rounds)} at rate {rate:g}, {math.exp(apart.apart):.2f} times the printed"
     if math.isfinite(apart.half):
         found += f" ({math.exp(apart.apart - apart.half):.2f} to {math.exp(apart.apart + apart.half):.2f})"
     claim = blank._replace(found=found, verdict=apart.verdict, why=apart.why, note=f"{blank.note}; {apart.missing}")
-    if edge and claim.why != Open.BETTER:  # a better rate could only widen a lead
+    if best.edge and claim.why != Open.BETTER:  # a better rate could only widen a lead
         claim = claim._replace(verdict=None, note=f"the best rate is at the edge of its grid; {claim.note}")
     return claim
 
 
-def slower(best: Best, most: int, printed: int, factor: float) -> bool | None:
+def slower(best: Best, printed: int, factor: float) -> bool | None:
     """False if more rounds than printed are needed, though some runs end before the target: they count as `most`.
 
     None if that is not decided, or if the rate is at the edge of its grid, as it is where no run of any gets there.
     """
-    apart = published.compare(
-        np.log(best.rounds.clip(max=most)), published.Printed(math.log(printed)), math.log(factor)
-    )
+    apart = published.compare(log(best.at_least), published.Printed(math.log(printed)), math.log(factor))
     return False if apart.verdict is False and apart.apart > 0 and not best.edge else None
 
 
@@ -128,19 +138,29 @@ def pairs(cells: list[Cell]) -> list[tuple[Cell, Cell]]:
     ]  # fmt: skip
 
 
+def never_there(best: dict[Cell, Best], *cells: Cell) -> str:
+    """How many runs of which cells do not reach the target, if any."""
+    return "; ".join(f"{cell.name}: {best[cell].missed}" for cell in cells if best[cell].missed)
+
+
+def ratios(slow: Best, quick: Best) -> tuple[xr.DataArray, xr.DataArray]:
+    """The least and the largest logarithm of their ratio, seed by seed; NaN where a run that ends leaves it open."""
+    known = lambda rounds: log(rounds.where(np.isfinite(rounds)))
+    return log(slow.at_least) - known(quick.rounds), known(slow.rounds) - log(quick.at_least)
+
+
 def order(slow: Cell, quick: Cell, best: dict[Cell, Best], table: dict[Cell, int]) -> Claim:
     """That one cell needs more rounds than another, by runs that share their seeds."""
     ratio = table[slow] / table[quick]
-    more, less = best[slow].rounds, best[quick].rounds
+    least, most = map(over_seeds, ratios(best[slow], best[quick]))
+    missed = never_there(best, slow, quick)
     claim = Claim(
         f"order {slow.name}; {quick.name}", f"{slow.name} needs more rounds than {quick.name}", f"{ratio:.2f} times",
-        "not reached", None, "Student's 95% interval of the logarithms of paired ratios is above 0", why=Open.UNDECIDED,
+        missed or factors(least), None, "Student's 95% interval of the logarithms of paired ratios is above 0",
+        why=Open.UNDECIDED,
     )  # fmt: skip
-    if not (np.isfinite(more).all() and np.isfinite(less).all()):
-        return claim
-    apart = gap(log(more), log(less))
-    claim = claim._replace(found=factors(apart))
-    verdict = decided(apart.above(margin=math.log(1.25)))
+    above = [apart.above(margin=math.log(1.25)) for apart in (least, most)]
+    verdict = decided(answer(above[0] > 0, above[1] < 0))
     if verdict is not None and best[slow if verdict else quick].edge:  # at a better rate it needs fewer
         return claim._replace(note="a best rate is at the edge of its grid")
     return claim._replace(verdict=verdict if ratio > 1 else None)
@@ -151,16 +171,20 @@ def same_ratio(slow: Cell, quick: Cell, best: dict[Cell, Best], table: dict[Cell
     printed, factor = table[slow] / table[quick], max(FACTOR[slow.batch], FACTOR[quick.batch])
     claim = Claim(
         f"ratio {slow.name}; {quick.name}", f"rounds of {slow.name}, of those of {quick.name}", f"{printed:.2f} times",
-        "not reached", None, f"a factor of at most {factor:g}, and Welch's 95% interval of the logarithms as narrow",
+        "", None, f"a factor of at most {factor:g}, and Welch's 95% interval of the logarithms as narrow",
         why=Open.UNDECIDED, margin=f"factor {factor:g}",
     )  # fmt: skip
-    more, less = best[slow].rounds, best[quick].rounds
-    if not (np.isfinite(more).all() and np.isfinite(less).all()):
-        return claim
-    apart = published.compare(log(more) - log(less), published.Printed(math.log(printed)), math.log(factor))
-    found = f"{factors(gap(log(more), log(less)))}, {math.exp(apart.apart):.2f} times the printed"
+    least, most = ratios(best[slow], best[quick])
+    apart, other = (
+        published.compare(each, published.Printed(math.log(printed)), math.log(factor)) for each in (least, most)
+    )
+    missed = never_there(best, slow, quick)
+    found = missed or f"{factors(over_seeds(least))}, {math.exp(apart.apart):.2f} times the printed"
     if best[slow].edge or best[quick].edge:
         return claim._replace(found=found, note="a best rate is at the edge of its grid")
+    if missed:
+        apart_anyway = (apart.verdict is False and apart.apart > 0) or (other.verdict is False and other.apart < 0)
+        return claim._replace(found=found, verdict=False if apart_anyway else None)
     return claim._replace(found=found, verdict=apart.verdict, note=apart.missing)
 
 

@@ -203,7 +203,7 @@ def within(one: xr.DataArray, other: xr.DataArray, ends: tuple[xr.DataArray | fl
 
     A run that does not reach the target takes longer than its end.
     """
-    one_at_least, other_at_least = (np.minimum(taken, end) for taken, end in zip((one, other), ends, strict=True))
+    one_at_least, other_at_least = one.clip(max=ends[0]), other.clip(max=ends[1])
     return Within(log_ratio(one_at_least, other), log_ratio(one, other_at_least))
 
 

@@ -24,10 +24,12 @@ def normalized(local: Local) -> Local:
     `sum_{s=1}^{tau_i} (1 - rho^s) / (1 - rho)`. A client without samples has a row of zeros.
 
     Args:
-      local: `local_sgd` or `fedsgd`, with a constant step size, which keeps nothing from round to round.
+      local: `local_sgd` or `fedsgd`, with a constant step size, which keeps nothing from round to round. Not `bounded`:
+        a clipped update is no sum of gradients with the weights `a_i`.
 
     Raises:
-      ValueError: `local` states nothing about its steps, or has a proximal term, a schedule or a carried velocity.
+      ValueError: `local` states nothing about its steps, has a proximal term, a schedule or a carried velocity, or
+        changes its updates after the steps, as `bounded` does.
 
     Examples:
       >>> local = normalized(fedsgd(lambda params, x: x @ params))
@@ -76,5 +78,10 @@ def _known_steps(local: Local) -> LocalSteps:
     if steps.form == "remembering":
         raise ValueError(
             "local must have a constant learning_rate, proximal 0 and carry_momentum False, got training with state"
+        )
+    if steps.form not in ("plain", "momentum from zero"):
+        raise ValueError(
+            "local must be clients.local_sgd(...) or fedsgd(...) themselves, whose updates are sums of gradients, got "
+            "training that changes its updates, such as bounded(...)"
         )
     return steps

@@ -145,6 +145,26 @@ def test_orders_at_the_edge_of_a_grid(quick, slow, verdict):
 
 
 @pytest.mark.parametrize(
+    ("slow", "quick", "verdict", "ratio"),
+    [
+        ([np.inf, 390, np.inf], [20, 21, 22], True, "differs"),  # 400 / 21 is 19 times, not 3.63
+        ([np.inf, 390, np.inf], [300, 360, 395], None, "not decided"),
+        ([20, 21, 22], [np.inf, 390, np.inf], False, "differs"),  # a twentieth at most
+        ([np.inf, 390, np.inf], [np.inf, 390, np.inf], None, "not decided"),
+        ([np.inf, 390, 399], [110, 105, 108], True, "not decided"),  # 3.7 times, or more
+        ([np.inf] * 3, [20, 21, 22], None, "not decided"),  # no rate of the grid gets there
+    ],
+)
+def test_a_run_that_ends_before_the_target_takes_longer_than_that(slow, quick, verdict, ratio):
+    cells = [Tried(TENTH, 400, grid(0.1)), Tried(ONE, 400, grid(0.1))]
+    found = outcome([[[NEVER, quick, NEVER]], [[NEVER, slow, NEVER]]], cells).claims
+    (order,) = (claim for claim in found if claim.id.startswith("order"))
+    (of_print,) = (claim for claim in found if claim.id.startswith("ratio"))
+    assert order.verdict is verdict and of_print._replace(differs="").said == ratio
+    assert "more than 400 rounds in" in order.found and order.found == of_print.found
+
+
+@pytest.mark.parametrize(
     ("more", "less", "word"),
     [
         ([108, 110, 112], [30, 30.5, 31], "reproduced"),  # a third of the rounds, and the printed ratio

@@ -133,11 +133,17 @@ def test_other_definitions_of_reached():
 
 @pytest.mark.parametrize(
     ("shards", "word"),
-    [([608, 612, 615], "reproduced"), ([300, 310, 305], "differs"), ([400, 620, 900], "not decided")],
+    [
+        ([608, 612, 615], "reproduced"),
+        ([300, 310, 305], "differs"),
+        ([400, 620, 900], "not decided"),
+        ([np.inf, 690, 699], "not decided"),
+        ([np.inf] * 3, "not decided"),
+    ],
 )
 def test_what_two_shards_cost_is_compared_with_what_they_cost_in_print(shards, word):
     """664 / 87 = 7.63 times; with the pixels that have IID rounds as printed."""
-    at = lambda rounds: Best(0.1, xr.DataArray(np.array(rounds, float), dims="seed"), edge=False)
+    at = lambda rounds: Best(0.1, xr.DataArray(np.array(rounds, float), dims="seed"), edge=False, most=700)
     both = {mcmahan_causes.CELL: at([80, 80, 81]), mcmahan_causes.SHARDS: at(shards)}
     (claim,) = mcmahan_causes.ratio_of_shards(Config(()), both)
     assert claim.expected == "7.63 times" and claim._replace(differs="").said == word

@@ -275,6 +275,7 @@ test_bad_arguments = refused(
             ({"noise_multiplier": -1.0}, "noise_multiplier must be a finite number >= 0, got -1.0"),
             ({"weight_cap": 0.0}, "weight_cap must be a finite number > 0"),
             ({"mean_weight": 1.5}, r"mean_weight must be a number in \(0, 1\], got 1.5"),
+            ({"leave": 0.1}, "leave must be 0 with secure=False, got 0.1: nobody is asked for shares"),
             ({"threshold": 2}, "threshold must not be given with secure=False, got 2"),
             ({"cohort_size": 1, "secure": True}, "secure must be False in cohorts of one client"),
         )

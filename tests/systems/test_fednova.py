@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.base import ClientData, Local
-from fedjax_priv.clients import fedsgd, local_sgd, normalized
+from fedjax_priv.clients import bounded, bounded_and_counted, fedsgd, local_sgd, normalized
 from fedjax_priv.clients.normalized_updates import effective_steps
 from fedjax_priv.systems import fedavg, fednova
 
@@ -111,6 +111,8 @@ def test_how_far_steps_go_with_momentum(momentum):
         (trained(0.9, carry_momentum=True), "local must have a constant learning_rate, proximal 0 and carry_momentum"),
         (trained(rate=lambda rounds: 0.1 / (1 + rounds)), "local must have a constant learning_rate"),
         (trained(proximal=0.1), "local must have a constant learning_rate"),
+        (bounded(trained(), clip=1.0), r"local must be .* whose updates are sums of gradients, got .* bounded\("),
+        (bounded_and_counted(trained(), bit=0.5), "local must be .* whose updates are sums of gradients, got"),
         (Local(lambda n, params: (), lambda *rest: rest), "local must be clients.local_sgd.*, got another$"),
     ],
 )

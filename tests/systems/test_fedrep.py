@@ -202,6 +202,7 @@ test_bad_compositions = refuses(
     ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
+    ({"in_the_clear": True, "leave": 0.1}, "leave must be 0 with in_the_clear=True, got 0.1: nobody is asked for shares"),
     ({"in_the_clear": True, "threshold": 2}, "threshold must not be given with in_the_clear, got 2"),
     whole=True,
 )
@@ -234,6 +235,12 @@ def test_single_updates_in_the_clear_may_be_asked_for_by_name():
     fedrep_of(buffer_size=1, in_the_clear=True, aggregate=krum(1), num_byzantine=1, attack=alie())
     with pytest.raises(ValueError, match="^buffer_size must be at least 2"):
         share(towards_target(), num_clients=M, buffer_size=1)
+
+
+def test_clusters_in_the_clear_have_nobody_to_ask_for_shares():
+    share(towards_target(), num_clients=M, buffer_size=2, leave=0.1)
+    with pytest.raises(ValueError, match="^leave must be 0 with in_the_clear=True, got 0.1: nobody is asked"):
+        share(towards_target(), num_clients=M, buffer_size=2, leave=0.1, in_the_clear=True)
 
 
 def test_a_value_that_two_of_its_size_would_wrap_costs_its_buffer():

@@ -9,7 +9,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, one_sum
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, nobody_asked, one_sum
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
 from fedjax_priv.systems.central_noise.quorum import with_threshold
@@ -111,6 +111,8 @@ def dp_fedavg(
     channel = erasure(loss_rate(dropout), leave=leave)
     if secure:
         masks = with_threshold(masks, sampled, num_clients, dropout, leave)
+    else:
+        nobody_asked(leave, "secure=False")
     noise = independent() if noise is None else noise
     _validate.part(ServerNoise, "server_noise.independent()", noise=noise)
     check_bands(noise, sampled.participation)

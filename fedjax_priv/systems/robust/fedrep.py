@@ -19,6 +19,7 @@ from fedjax_priv.systems._arguments import (
     buffer_sum,
     buffers,
     loss_rate,
+    nobody_asked,
     proposed,
     ranged,
 )
@@ -73,7 +74,8 @@ def fedrep(
       field_attack: attack on the field elements that they put into the sum; nobody sees them, so any will do.
       coordinate_attack: attack on the coordinates that they propose.
       dropout: probability that a client is lost after the union is known and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with
+        `in_the_clear`: nobody is asked.
       levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a buffer may hold a single client.
       clip: largest Euclidean norm of an honest client's values; no clipping if not given. The memory drops what is cut.
@@ -97,6 +99,8 @@ def fedrep(
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     check_trust(aggregate, num_clients, buffer_size, num_byzantine)
+    if in_the_clear:
+        nobody_asked(leave, "in_the_clear=True")
     n, (masks, run) = proposed(num_params, num_clients, ratio, k), MASKS.split(how)
     mask = buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear)
     attacks = dict(

@@ -20,6 +20,7 @@ from fedjax_priv.systems._arguments import (
     buffer_sum,
     buffers,
     loss_rate,
+    nobody_asked,
 )
 from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -55,7 +56,8 @@ def share(
       group_attack: attack on the means of clusters, of which Byzantine members choose theirs; instead of `attack`.
       field_attack: attack on the field elements that they put into the sum; nobody sees them, so any will do.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with
+        `in_the_clear`: nobody is asked.
       levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a cluster may hold a single client.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
@@ -73,6 +75,8 @@ def share(
     dropout, aggregate = loss_rate(dropout), centered_clipping() if aggregate is None else aggregate
     number = buffers(num_clients, buffer_size, num_byzantine, aggregate, in_the_clear=in_the_clear)
     check_trust(aggregate, num_clients, buffer_size, num_byzantine)
+    if in_the_clear:
+        nobody_asked(leave, "in_the_clear=True")
     check_attackers(num_byzantine, attack=attack, group_attack=group_attack, field_attack=field_attack)
     masks, run = MASKS.split(how)
     return federated_round(
