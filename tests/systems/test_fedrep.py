@@ -202,7 +202,10 @@ test_bad_compositions = refuses(
     ({"num_byzantine": 3}, "num_byzantine must be below num_clients / 2 = 3, got 3"),
     ({"alpha": -0.1}, "alpha must be a number in [0, 1], got -0.1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
-    ({"in_the_clear": True, "leave": 0.1}, "leave must be 0 with in_the_clear=True, got 0.1: nobody is asked for shares"),
+    (
+        {"in_the_clear": True, "leave": 0.1},
+        "leave must be 0 with in_the_clear=True, got 0.1: nobody is asked for shares",
+    ),
     ({"in_the_clear": True, "threshold": 2}, "threshold must not be given with in_the_clear, got 2"),
     whole=True,
 )
