@@ -13,7 +13,7 @@ import xarray as xr
 
 import fedjax_priv
 from fedjax_priv import clients, data, losses, metrics, models, simulate, systems
-from fedjax_priv.aggregators import mean, trimmed_mean
+from fedjax_priv.aggregators import coordinate_median, mean, trimmed_mean
 from fedjax_priv.analysis import uncovered_rounds
 from fedjax_priv.attacks import PixelTrigger, model_replacement, plant_backdoor
 from fedjax_priv.base import ClientData, Model
@@ -175,8 +175,23 @@ def test_a_rule_is_covered_in_rounds_to_which_few_byzantine_clients_come():
     np.testing.assert_array_equal([np.abs(info.direction).max() > 10 for info in infos], uncovered)
     lost = run.assign(counted=run.counted & ~byzantine[client])
     assert not uncovered_rounds(lost, byzantine, 0).any(), "they sent, and nothing arrived"
+    np.testing.assert_array_equal(uncovered_rounds(run, byzantine, trimmed_mean(1)), uncovered)
+    with pytest.raises(ValueError, match="^tolerated must be an integer >= 0, got -1"):
+        uncovered_rounds(run, byzantine, -1)
+    with pytest.raises(ValueError, match="^tolerated must be an integer >= 0 or a rule with most_byzantine"):
+        uncovered_rounds(run, byzantine, mean()._replace(most_byzantine=None))
     with pytest.raises(ValueError, match="^byzantine must be a bool mask of all clients, more than 9, got bool"):
         uncovered_rounds(run, byzantine[:9], 1)
+
+
+def test_fewer_are_tolerated_where_honest_uploads_are_lost():
+    """The median of ten rows tolerates four, and of seven three; of one or two rows, or of none, no attacker."""
+    byzantine, client = np.arange(10) < 4, np.tile(np.arange(10), (5, 1))
+    counted = np.stack([np.arange(10) < number for number in (10, 7, 2, 0)] + [np.arange(10) >= 9])
+    run = xr.Dataset({"client_id": (("round", "client"), client), "counted": (("round", "client"), counted)})
+    assert uncovered_rounds(run, byzantine, 4).tolist() == [False] * 5
+    found = uncovered_rounds(run, byzantine, coordinate_median())
+    assert found.tolist() == [False, True, True, False, False]
 
 
 def test_uncovered_rounds_of_cohorts_of_several_sizes():
