@@ -1,5 +1,6 @@
 """An audit of every entry of a system's privacy ledger: runs on adjacent inputs, read by the entry's adversary."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import jax
@@ -9,6 +10,7 @@ from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.who_came import of_one_round
+from fedjax_priv.audit.who_sent import check_sent, sent
 from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
@@ -49,7 +51,7 @@ def findings(
       key: root key of all runs.
       trials: runs on each input of every canary.
       rounds: of a run. Must be 1 if a figure counts the rounds in which a client took part or arrived, and this is
-        random.
+        random. If clients add the noise of a sum, as many uploads must arrive in every run.
       delta: of the reported bound. A figure at another delta is compared with a bound at that delta.
       confidence: of the bound, and of the comparison with each figure.
       kind: of the canary. "direction": a client sends an update in a random direction and does not train. "sample",
@@ -62,14 +64,16 @@ def findings(
         once.
 
     Raises:
-      ValueError: an argument outside its range, a canary without local training if the noise is in local training, or
-        a canary that none of the entries is about.
+      ValueError: an argument outside its range, a canary without local training if the noise is in local training, a
+        canary that none of the entries is about, or one whose client sends in no run; or runs in which so many rounds
+        or uploads count, at random, as in a figure.
     """
     entries = _tried_by(kind, entries)
     entries = entries if outsider else [of_one_round(entry, subject.release, rounds) for entry in entries]
     about = {"kind": kind, "rounds": rounds, "colluding": colluding, "outsider": outsider, "held": held}
     tried = looks(subject, entries, named(key, "canary"), **about)
-    seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds)
+    check = functools.partial(check_sent, entries=entries, release=subject.release, rounds=rounds)
+    seen = _seen(subject, [look for mine in tried for look in mine], key, trials, rounds, check)
     elsewhere = [_tried_by(kind, at(other)) for other in DELTAS] if at else []
     found = []
     for number, (entry, mine) in enumerate(zip(entries, tried, strict=True)):
@@ -88,17 +92,20 @@ def _tried_by(kind: Kind | None, entries: Sequence[Entry]) -> list[Entry]:
     return tried
 
 
-def _seen(subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int) -> list[Worlds]:
-    """The scores of each look; looks with the same canary share their runs."""
+def _seen(
+    subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int, check: Callable[[Worlds], None]
+) -> list[Worlds]:
+    """The scores of each look; looks with the same canary share their runs, whose uploads are checked."""
     size, make = int(subject.data.count.size) * num_params(subject), subject.unmasked or subject.make
     found: list[Worlds] = [Worlds(None, None)] * len(tried)
     for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):
         mine = [i for i, look in enumerate(tried) if look.canary is canary]
         worlds = scores(
-            make, canary, _together([tried[i].score for i in mine]), jax.random.fold_in(key, number),
+            make, canary, _together([*(tried[i].score for i in mine), sent]), jax.random.fold_in(key, number),
             params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
-        for i, *own in zip(mine, *worlds, strict=True):
+        check(Worlds(*(world[-1] for world in worlds)))
+        for i, *own in zip(mine, *(world[:-1] for world in worlds), strict=True):
             found[i] = with_learned(Worlds(*map(tried[i].finish, own)))
     return found
 

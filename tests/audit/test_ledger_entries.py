@@ -33,6 +33,8 @@ def seen(monkeypatch):
             return Worlds(*zip(*mine, strict=True))
 
         monkeypatch.setattr(ledger_entries, "scores", scores)
+        monkeypatch.setattr(ledger_entries, "sent", id)
+        monkeypatch.setattr(ledger_entries, "check_sent", lambda *_, **__: None)
         data = types.SimpleNamespace(count=np.ones(2))
         subject = Subject(None, None, None, np.zeros(3), data, None)
         return findings(subject, entries, jax.random.key(0), trials=2000, delta=DELTA, **options)
