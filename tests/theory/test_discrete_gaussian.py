@@ -190,7 +190,7 @@ test_bad_arguments = refused(
       for f in (lambda grid: theory.epsilon(sum_of(9), grid, DELTA), lambda grid: theory.mean_squared_error(grid, 9))
       for bad, name in each(step=[0.0, -0.1, math.nan], deviation=[0.0, -1.0, math.nan, np.ones(2)])),
     (lambda: theory.calibrated(sum_of(9), 1.0, 2.0), r"delta must be in \(0, 1\), got 2.0"),
-    *((lambda law=law: theory.calibrated(sum_of(9), 1e-3, 1e-12, law),
-       "epsilon must be large enough for Renyi orders up to 1024 at delta = 1e-12, got 0.001") for law in LAWS),
+    *((lambda law=law: theory.calibrated(sum_of(9), 1e-6, 1e-12, law),
+       "epsilon must be large enough for Renyi orders up to 1048576 at delta = 1e-12, got 1e-06") for law in LAWS),
     (lambda: theory.calibrated(sum_of(1000, 4), 1.0, DELTA), "bits must be enough for a sum of 1000 clients at eps"),
 )  # fmt: skip
