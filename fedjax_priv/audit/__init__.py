@@ -5,8 +5,8 @@
 - `adversaries`, `coalitions`: what the server, an outsider or colluding clients read of a round.
 - `readings`: scores of a reading by coordinate, block and round. `over_rounds`: the best score of noise that is
   correlated over rounds. `learned_score`: the best linear combination of scores.
-- `who_came`: selects the trials in which the canary's client took part. `who_sent`: refuses trials that can show nothing
-  of it, or whose figures are of other runs.
+- `who_came`: selects the trials in which the canary's client took part. `who_sent`: refuses trials that can show
+  nothing of it, or whose figures are of other runs.
 - `whole_uploads`: puts uploads back on all coordinates of the model.
 - `looks`: chooses the canaries and readings for an entry of a ledger.
 - `masked_uploads`: compares masked uploads with random words.
