@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Float32
 
 from fedjax_priv.audit.worlds import Seen, Worlds
 from fedjax_priv.base import Release
@@ -15,11 +15,11 @@ from fedjax_priv.ledger import Entry
 from fedjax_priv.systems.releases import DistributedNoise
 
 
-def sent(seen: Seen) -> Int[Array, " 2"]:
+def sent(seen: Seen) -> Float32[Array, " 2"]:
     """Honest uploads of a round that arrived and are valid: of client 0, and of all clients."""
     alive = seen.info.observed.alive
     there = (seen.info.counted if isinstance(alive, tuple) else alive) & ~seen.who.byzantine
-    return jnp.stack([(there & (seen.who.client == 0)).sum(), there.sum()])
+    return jnp.stack([(there & (seen.who.client == 0)).sum(), there.sum()]).astype(jnp.float32)
 
 
 def check_sent(uploads: Worlds, entries: Sequence[Entry], release: Release, rounds: int) -> None:
@@ -34,7 +34,7 @@ def check_sent(uploads: Worlds, entries: Sequence[Entry], release: Release, roun
     Raises:
       ValueError: client 0 sent in no trial; or a figure depends on who sent, which differs from trial to trial.
     """
-    own, every = np.concatenate(uploads).T
+    own, every = np.concatenate(uploads).astype(int).T
     if not own.any():
         raise ValueError(
             "subject must be a system in which client 0, which has the canary, can send an honest upload that arrives: "
