@@ -18,17 +18,8 @@ from fedjax_priv.runs.records.run_list import summaries
 FORMS = (".svg", ".pdf", ".png")
 _OF_A_SEED = {"seed", "key"}
 _OF_A_MACHINE = {
-    "backend",
-    "device_kind",
-    "num_devices",
-    "xla_flags",
-    "key_impl",
-    "block",
-    "runs",
-    "axes",
-    "static",
-    "over",
-}
+    "backend", "device_kind", "num_devices", "xla_flags", "key_impl", "block", "runs", "axes", "static", "over",
+}  # fmt: skip
 _SHOWN = 2  # options in a label, at most
 
 

@@ -4,6 +4,7 @@ import errno
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,6 @@ import sys
 import jax
 import jax.numpy as jnp
 import kept_runs
-import numpy as np
 import pytest
 import xarray as xr
 from kept_runs import DATA, ROUNDS, SMALL, D, N, plain, velocity
@@ -20,7 +20,7 @@ from kept_runs import DATA, ROUNDS, SMALL, D, N, plain, velocity
 from fedjax_priv import Keep
 from fedjax_priv.runs import simulation
 from fedjax_priv.runs.ending import SimulationError
-from fedjax_priv.runs.records import log_file, manifest, owner_lock, run_folder
+from fedjax_priv.runs.records import log_file, owner_lock, run_folder
 from fedjax_priv.runs.records.run_writer import RunWriter
 from helpers import targets
 
@@ -253,13 +253,11 @@ def test_another_version_is_refused(half):
         run(keep=Keep(half, resume=True))
 
 
-@pytest.mark.parametrize(
-    ("flags", "now"), [("--xla_cpu_enable_fast_math=true", "--xla_cpu_enable_fast_math=true"), ("", "none")]
-)
-def test_other_flags_of_the_compiler_are_refused(half, monkeypatch, flags, now):
+def test_other_flags_of_the_compiler_are_refused(half, monkeypatch):
     """Their programs may have other bits."""
-    monkeypatch.setenv("XLA_FLAGS", flags)
-    with pytest.raises(ValueError, match=rf"xla_flags is {now}, was --xla"):
+    before = run_folder.read_manifest(half)["xla_flags"]
+    monkeypatch.setenv("XLA_FLAGS", " --xla_cpu_enable_fast_math=true")
+    with pytest.raises(ValueError, match=f"xla_flags is --xla_cpu_enable_fast_math=true, was {re.escape(before[:20])}"):
         run(keep=Keep(half, resume=True))
 
 
@@ -370,39 +368,3 @@ def test_a_full_disk_loses_nothing_in_memory_nor_in_the_folder(tmp_path, monkeyp
     assert len(records) < ROUNDS, "and all of it once the result could not be written"
     xr.testing.assert_identical(plain(again), plain(whole))
     assert [record["round"] for record in log_file.read(tmp_path / "a")] == [*range(ROUNDS + 1)]
-
-
-def test_resume_is_yes_or_no(tmp_path):
-    with pytest.raises(ValueError, match=r"^keep\.resume must be one of True, False, got 'yes'$"):
-        run(keep=Keep(tmp_path / "a")._replace(resume="yes"))  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize(
-    ("keep", "message"),
-    [
-        (Keep("a", config={"a": 2**70, "b": 1}), r"names and values that a netCDF file can hold, got {'a': 1180591"),
-        (Keep("a", config={"": 1, "b": 1}), r"that a netCDF file can hold, got {'': 1}$"),
-        (Keep("a", config={"a": "\0"}), r"that a netCDF file can hold, got {'a': '\\x00'}$"),
-        (Keep("a", config={"a": "\ud800"}), r"that a netCDF file can hold, got {'a': '\\ud800'}$"),
-        (Keep("a", config={"_NCProperties": 1}), r"that a netCDF file can hold, got {'_NCProperties': 1}$"),
-        (Keep("a", config={"coordinates": "x"}), r"that a netCDF file can hold, got {'coordinates': 'x'}$"),
-        (Keep("a", config={"rounds_done": 7}), r"^keep.config must not use names .*, got \['rounds_done'\]$"),
-        (Keep("a", config=3), r"^keep\.config must be a dict, got int$"),  # pyright: ignore[reportArgumentType]
-        (Keep(None), r"^keep\.folder must be a path, such as 'results/a', got None$"),  # pyright: ignore[reportArgumentType]
-    ],
-)
-def test_what_the_result_cannot_state_is_refused_before_the_first_round(tmp_path, monkeypatch, keep, message):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(ValueError, match=message):
-        run(keep=keep)
-    assert not [*tmp_path.iterdir()]
-
-
-def test_config_is_kept_beside_all_that_a_result_states(tmp_path):
-    """Each attribute is of the manifest or refused as a name of `config`."""
-    config = {"system": "toy", "rate": np.float32("nan"), "path": "a/b", "yes": True}
-    result = run(rounds=1, keep=Keep(tmp_path / "a", config=config))
-    assert result.attrs.keys() == run_folder.read_manifest(tmp_path / "a").keys() | (
-        manifest.OF_THE_END & {*result.attrs}
-    )
-    assert (result.attrs["path"], result.attrs["yes"]) == ("a/b", 1) and np.isnan(result.attrs["rate"])

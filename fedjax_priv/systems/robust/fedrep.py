@@ -74,8 +74,8 @@ def fedrep(
       field_attack: attack on the field elements that they put into the sum; nobody sees them, so any will do.
       coordinate_attack: attack on the coordinates that they propose.
       dropout: probability that a client is lost after the union is known and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares; 0 with
-        `in_the_clear`: nobody is asked.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with `in_the_clear`,
+        where nobody is asked.
       levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a buffer may hold a single client.
       clip: largest Euclidean norm of an honest client's values; no clipping if not given. The memory drops what is cut.

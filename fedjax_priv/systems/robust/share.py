@@ -56,8 +56,8 @@ def share(
       group_attack: attack on the means of clusters, of which Byzantine members choose theirs; instead of `attack`.
       field_attack: attack on the field elements that they put into the sum; nobody sees them, so any will do.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares; 0 with
-        `in_the_clear`: nobody is asked.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with `in_the_clear`,
+        where nobody is asked.
       levels: grid points of the quantizer per unit.
       in_the_clear: sum field elements without masks; then a cluster may hold a single client.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
