@@ -192,6 +192,8 @@ def test_fewer_are_tolerated_where_honest_uploads_are_lost():
     assert uncovered_rounds(run, byzantine, 4).tolist() == [False] * 5
     found = uncovered_rounds(run, byzantine, coordinate_median())
     assert found.tolist() == [False, True, True, False, False]
+    found = uncovered_rounds(run, byzantine, trimmed_mean(1))  # two rows are too few for it
+    assert found.tolist() == [True, True, True, False, False]
 
 
 def test_uncovered_rounds_of_cohorts_of_several_sizes():

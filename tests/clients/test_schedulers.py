@@ -50,7 +50,7 @@ def test_turns_are_exact_in_every_round(size, n):
 
 def test_turns_are_exact_in_the_largest_populations():
     """First clients only: an array of so many gains would not fit."""
-    for size, n in ((2, 2**31 - 1), (3, 2**31 - 2), (7, 2**31 - 19)):
+    for size, n in ((2, 2**31 - 1), (3, 2**31 - 2), (7, 2**31 - 19), (8, 2**31 - 1)):
         for round in (5, 2**30 + 1, 2**31 - 1):
             expected = [(round * size + i) % n for i in range(size)]
             assert _turn(jnp.int32(round), size, n).tolist() == expected

@@ -164,6 +164,14 @@ def test_a_run_that_ends_before_the_target_takes_longer_than_that(slow, quick, v
     assert "more than 400 rounds in" in order.found and order.found == of_print.found
 
 
+def test_a_run_that_ends_early_leaves_open_whether_a_longer_one_took_more():
+    """The quick cell's runs end after 400 rounds, the slow one's reach the target after 800."""
+    cells = [Tried(TENTH, 400, grid(0.1)), Tried(ONE, 1000, grid(0.1))]
+    found = outcome([[[NEVER, [np.inf, 390, 395], NEVER]], [[NEVER, [800, 810, 805], NEVER]]], cells).claims
+    (order,) = (claim for claim in found if claim.id.startswith("order"))
+    assert order.verdict is None
+
+
 @pytest.mark.parametrize(
     ("more", "less", "word"),
     [

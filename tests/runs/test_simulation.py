@@ -380,5 +380,7 @@ def test_a_client_without_samples_takes_part_but_counts_in_no_mean(empty, expect
     system = engine(local=local, cohort=round_robin(3))
     run = simulate(system, KEY, jnp.zeros(D), data, rounds=1, progress=False, log=records.append)
     assert (run.down_bytes > 0).any("phase").all() and run.trains.values.tolist() == [(count[:3] > 0).tolist()]
+    later = simulate(system, KEY, jnp.zeros(D), data, rounds=2, progress=False)
+    np.testing.assert_array_equal(later.trains, count[later.client_id.values] > 0)  # others come in round 2
     assert records[-1]["loss"] == pytest.approx(expected, nan_ok=True)
     assert bands(run, y="loss")[""].y == pytest.approx([expected], nan_ok=True)
