@@ -113,13 +113,14 @@ def _calibrated(values: Mapping[str, Any]) -> str:
 
 
 _OWN = NoisyBuffers | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
-"""Releases whose figures count on no noise of an upload that may be lost, or on that of the client's own alone."""
+"""Releases whose figures count on no noise of an upload that may be lost, or on that of the client's own alone; so do
+the figures of steps where a system releases nothing with noise."""
 
 
 def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str, against: str | None) -> None:
     """Refuse a budget where an upload that is lost takes noise with it; who sees every upload alone counts on none."""
     release = algorithm.release
-    alone = isinstance(release, _OWN) or isinstance(getattr(release, "noise", None), NoisyUploads)
+    alone = release is None or isinstance(release, _OWN) or isinstance(getattr(release, "noise", None), NoisyUploads)
     if alone or (against or "").partition(",")[0] == local_noise.EVERYBODY[0]:
         return
     for option in ("dropout", "leave"):

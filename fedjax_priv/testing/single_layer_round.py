@@ -18,17 +18,22 @@ def cohort_of(n: int, *, group: Any = None, weight: Any = None, round: int = 0) 
       >>> print(cohort_of(4, group=[0, 0, 1, 1]).group)
       [0 0 1 1]
     """
-    return Cohort(
-        client=jnp.arange(n),
-        round=jnp.full(n, round, jnp.int32),
-        weight=jnp.full(n, 1 / n, jnp.float32) if weight is None else jnp.asarray(weight, jnp.float32),
-        selected=jnp.ones(n, bool),
-        byzantine=jnp.zeros(n, bool),
-        group=jnp.zeros(n, jnp.int32) if group is None else jnp.asarray(group, jnp.int32),
-        gain=jnp.ones(n, jnp.float32),
-        participation=jnp.ones(n, jnp.float32),
-        staleness=jnp.zeros(n, jnp.int32),
+    cohort = Cohort(
+        client=np.arange(n, dtype=np.int32),
+        round=np.full(n, round, np.int32),
+        weight=np.full(n, 1 / n, np.float32) if weight is None else _row(weight, np.float32),
+        selected=np.ones(n, bool),
+        byzantine=np.zeros(n, bool),
+        group=np.zeros(n, np.int32) if group is None else _row(group, np.int32),
+        gain=np.ones(n, np.float32),
+        participation=np.ones(n, np.float32),
+        staleness=np.zeros(n, np.int32),
     )
+    return jax.device_put(cohort)  # nothing is compiled
+
+
+def _row(values: Any, dtype: Any) -> Array:
+    return jnp.asarray(values if isinstance(values, jax.Array) else np.asarray(values, dtype), dtype)
 
 
 def survivors(n: int, lost: Any = ()) -> Bool[Array, " n"]:
@@ -38,7 +43,9 @@ def survivors(n: int, lost: Any = ()) -> Bool[Array, " n"]:
       >>> print(survivors(4, lost=[1]))
       [ True False  True  True]
     """
-    return jnp.ones(n, bool).at[jnp.array(lost, jnp.int32)].set(False)
+    alive = np.ones(n, bool)
+    alive[np.asarray(lost, int)] = False
+    return jnp.asarray(alive)
 
 
 def layer_round(

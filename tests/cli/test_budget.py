@@ -183,6 +183,7 @@ def test_uploads_lost_before_noise_of_the_server_spend_less(unrun):
     [
         (["robajol"], "noise_multiplier", 2 * np.sqrt(3)),
         (["cdp_fl", *NOISY_STEPS, "--against", "everybody"], "gradient_noise", 2 * np.sqrt(3)),
+        (["fedavg", *NOISY_STEPS], "gradient_noise", 2 * np.sqrt(3)),
     ],
 )
 def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distance, unrun):
@@ -191,7 +192,8 @@ def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distan
     assert (result.up_bytes.sel(phase="upload") == 0).any()
     expected = gaussian.epsilon(result.epsilon.delta, distance / manifest[option])
     assert 3 * (1 - 1e-3) < expected <= 3 * (1 + 1e-9)
-    about = "everybody, replacement of a sample" if "everybody" in arguments else "server, replacement"
+    in_steps = option == "gradient_noise"
+    about = "everybody, replacement of a sample" if in_steps else "server, replacement"
     assert result.epsilon.sel(adversary=about)[-1].item() == pytest.approx(float(expected), rel=1e-6)
 
 
