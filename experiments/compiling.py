@@ -1,7 +1,4 @@
-"""Programs that run once are compiled fast, whatever they then take to run; a few that run long are optimised."""
-
-import contextlib
-from collections.abc import Iterator
+"""Programs that run once are compiled fast, whatever they then take to run."""
 
 import jax
 
@@ -12,15 +9,3 @@ FAST_FLAGS = (
 )
 """`XLA_FLAGS` of one module a program and of the older emitters of kernels: a third less time. Later versions of XLA
 do not know them, and an unknown flag ends the process."""
-_OPTION = "jax_disable_most_optimizations"
-
-
-@contextlib.contextmanager
-def optimised() -> Iterator[None]:
-    """Programs compiled inside are optimised, also where the process does without: for those that run long."""
-    before = jax.config.read(_OPTION)
-    jax.config.update(_OPTION, False)
-    try:
-        yield
-    finally:
-        jax.config.update(_OPTION, before)

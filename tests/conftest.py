@@ -87,9 +87,10 @@ def forgotten() -> Iterator[None]:
 
 @pytest.fixture
 def optimised() -> Iterator[None]:
-    """Programs are optimised as those of users are."""
-    with compiling.optimised():
-        yield
+    """Programs are optimised as those of users are: for those that run long."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture(scope="session")

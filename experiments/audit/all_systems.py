@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from experiments.audit import counterexample
 from experiments.audit.cases import ALPHA, CLIENTS, PROPOSED, SIGMA, STEPS, Case, cases, subject
 from experiments.claims import Claim, Source, untestable
-from experiments.compiling import optimised
 from experiments.harness import Outcome
 from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.audit import Finding, findings, upload_finding, verdict
@@ -41,7 +40,6 @@ class Config(NamedTuple):
     seed: int = 0
 
 
-@optimised()
 def run(config: Config) -> Outcome:
     rows = {}
     for name, case in cases().items():
