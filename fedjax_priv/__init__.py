@@ -2,11 +2,11 @@
 
 The rooms of the package. A file imports from its own room and from lines above it, never from below:
 
-    base keys status losses metrics            types, random keys, failure bits, what is minimised, what is measured
+    base keys status losses                    types, random keys, failure bits, what is minimised
     theory                                     closed forms and privacy accountants of the papers, in NumPy
     engine                                     one round on devices; how many rows are computed side by side
     crypto                                     field, pseudorandom words, secret sharing
-    data models interchange                    samples of clients | networks | parameters in and out
+    data models metrics interchange            samples of clients | networks | what is measured | parameters in and out
     layers aggregators server_noise            what happens to an update on its way | robust rules | noise of the server
     channels attacks                           what happens to messages | what Byzantine clients do
     clients                                    who takes part, and how clients train

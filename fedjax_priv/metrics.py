@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Model
+from fedjax_priv.engine.batches import in_batches
 from fedjax_priv.losses import as_labels, cross_entropy, token_losses
 
 _MODEL = "models.from_flax(module, shape)"
@@ -56,7 +57,7 @@ def accuracy(
             loss = cross_entropy(logits, label)
             return (logits.argmax() == label).astype(jnp.float32), loss
 
-        correct, loss = jax.lax.map(score, (x, y), batch_size=batch_size)
+        correct, loss = in_batches(score, (x, y), batch_size)
         return {"accuracy": correct.mean(), "test_loss": loss.mean()}
 
     return evaluate
@@ -120,7 +121,7 @@ def attack_success(
             _of_classes((int(target), int(target)), logits, "target")
             return ((logits.argmax() == target) & ~jnp.isnan(logits).any()).astype(jnp.float32)
 
-        return {"attack_success": jax.lax.map(hit, stamped, batch_size=batch_size).mean()}
+        return {"attack_success": in_batches(hit, stamped, batch_size).mean()}
 
     return evaluate
 
@@ -188,7 +189,7 @@ def sequence_accuracy(
             right = jnp.where(logits.argmax(-1) == labels, there, 0)
             return right.sum(), each.sum(), there.sum()
 
-        correct, loss, number = jax.tree.map(jnp.sum, jax.lax.map(score, (x, y), batch_size=batch_size))
+        correct, loss, number = jax.tree.map(jnp.sum, in_batches(score, (x, y), batch_size))
         number = jnp.maximum(number, 1)
         return {"accuracy": correct / number, "test_loss": loss / number}
 

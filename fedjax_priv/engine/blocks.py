@@ -16,6 +16,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import CLIENTS
+from fedjax_priv.engine.batches import joined
 from fedjax_priv.engine.side_by_side import on_devices_of, side_by_side
 
 _WHOLE = PartitionSpec()
@@ -113,7 +114,7 @@ def _run_blocks(
     shapes = jax.eval_shape(run, jnp.int32(0))[0]
     zeros = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
     sums, out = jax.lax.scan(body, zeros, jnp.arange(count))
-    out = jax.tree.map(lambda a: _unblock(a, local), out)
+    out = jax.tree.map(lambda a: joined(a, local), out)
     if order is None:
         return sums, out
     back = jnp.argsort(order)
@@ -128,11 +129,3 @@ def _pad(rows: Array, size: int) -> Array:
     """Repeats the last row, so that what padded rows compute is finite."""
     missing = size - rows.shape[0]
     return jnp.concatenate([rows, jnp.broadcast_to(rows[-1:], (missing, *rows.shape[1:]))]) if missing else rows
-
-
-def _unblock(blocks: Array, local: int) -> Array:
-    """`[blocks, size, ...] -> [local, ...]`, without the rows the last block shares with its neighbour."""
-    count, size = blocks.shape[:2]
-    flat = blocks.reshape(count * size, *blocks.shape[2:])
-    twice = count * size - local
-    return jnp.concatenate([flat[: (count - 1) * size], flat[(count - 1) * size + twice :]]) if twice else flat
