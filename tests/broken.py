@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjax_priv.audit import ledger_entries
 from fedjax_priv.audit.worlds import Worlds
-from fedjax_priv.audit.worlds import scores as real_scores
+from fedjax_priv.audit.worlds import scores_of_kin as real_scores
 from fedjax_priv.keys import named
 
 NOW = {}  # "number": of the break, traced; "names": of all; "root": key of the run
@@ -68,40 +68,40 @@ def switched(monkeypatch, cache, names, broken):
     """`ledger_entries.scores` that runs all breaks with the first canary that is asked for, and keeps the scores."""
     calls = iter(range(100))
 
-    def scores(make, canary, score, key, *, params, trials, rounds, at_once):
-        number = next(calls)
+    def scores(make, kin, score, keys, *, params, trials, rounds, at_once):
+        number, variants = next(calls), kin[0].variants or 1
         if number not in cache:
-            every = real_scores(
-                make, _with_breaks(canary, names), _of_variant(score, canary), key, params=params,
+            cache[number] = real_scores(
+                make, _with_breaks(kin, names), _of_variant(score, variants), keys, params=params,
                 trials=trials * len(names), rounds=rounds, at_once=at_once,
             )  # fmt: skip
             NOW.pop("number")
-            cache[number] = every
-        own = np.arange(trials * len(names)) // 2 % (len(names) * (canary.variants or 1)) // (canary.variants or 1)
-        return Worlds(*(jax.tree.map(lambda a: a[own == names.index(broken)], world) for world in cache[number]))
+        own = np.arange(trials * len(names)) // 2 % (len(names) * variants) // variants == names.index(broken)
+        return [Worlds(*(jax.tree.map(lambda a: a[own], world) for world in each)) for each in cache[number]]
 
-    monkeypatch.setattr(ledger_entries, "scores", scores)
+    monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
 
 
-def _with_breaks(canary, names):
-    own = canary.variants or 1
-    numbers = jnp.repeat(jnp.arange(len(names)), own)
+def _with_breaks(kin, names):
+    canary, own = kin[0], kin[0].variants or 1
+    numbers = np.repeat(np.arange(len(names)), own)
 
     def spread(rows):
-        rows = jnp.asarray(rows)
+        rows = np.asarray(rows)
         rows = rows[None] if canary.variants is None else rows
-        return jnp.tile(rows, (len(names), *(1,) * (rows.ndim - 1)))
+        return np.tile(rows, (len(names), *(1,) * (rows.ndim - 1)))
 
     def local(given):
         NOW["number"], NOW["names"] = given[1], names
         return canary.local(given[0])
 
-    inputs = tuple((jax.tree.map(spread, given), numbers) for given in canary.inputs)
-    return canary._replace(inputs=inputs, local=local, data=lambda given: canary.data(given[0]), variants=len(numbers))
+    how = {"local": local, "data": lambda given: canary.data(given[0]), "variants": len(numbers)}
+    inputs = lambda one: tuple((jax.tree.map(spread, given), numbers) for given in one.inputs)
+    return [one._replace(inputs=inputs(one), **how) for one in kin]
 
 
-def _of_variant(score, canary):
-    return lambda seen: score(seen._replace(variant=seen.variant % (canary.variants or 1)))
+def _of_variant(score, variants):
+    return lambda seen: score(seen._replace(variant=seen.variant % variants))
 
 
 def frozen_key():

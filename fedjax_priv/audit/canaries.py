@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
@@ -92,20 +93,15 @@ def dirac_canary(
     return _given(inputs, lambda params: spikes / norm)._replace(variants=len(coordinates))
 
 
-def in_first_round(canary: Canary) -> Canary:
-    """The same canary of given updates, but client 0 sends 0 in all rounds after the first."""
+def _silenced(sent: Local, whether: ArrayLike) -> Local:
+    """Client 0 may send 0 in all rounds after the first."""
 
-    def local(given: PyTree) -> Local:
-        sent = canary.local(given)
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
+        update, *rest = sent.apply(key, memory, params, data, cohort)
+        silent = whether & (cohort.client == 0) & (cohort.round > 0)
+        return jnp.where(silent[:, None], 0.0, update), *rest
 
-        def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
-            update, *rest = sent.apply(key, memory, params, data, cohort)
-            silent = (cohort.client == 0) & (cohort.round > 0)
-            return jnp.where(silent[:, None], 0.0, update), *rest
-
-        return sent._replace(apply=apply)
-
-    return canary._replace(local=local)
+    return sent._replace(apply=apply)
 
 
 def silent_in_second(canary: Canary) -> Canary:
@@ -153,4 +149,8 @@ def _plus_and_minus(canary: Array, num_clients: int, alone: bool, opposite: bool
 
 
 def _given(updates: tuple[Array, Array], toward: Callable[[PyTree], Array]) -> Canary:
-    return Canary(updates, sending, lambda updates: no_samples(len(updates)), toward)
+    return Canary(updates, sending, _no_samples, toward, silenced=_silenced)
+
+
+def _no_samples(updates: Float[Array, "n d"]) -> ClientData:
+    return no_samples(len(updates))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv.audit.canaries import unit
@@ -46,7 +47,8 @@ def scaled_canary(training: Training, loss: Loss, data: ClientData, params: PyTr
     factor = jnp.ones(jax.tree.leaves(examples)[0].shape[:2])
     of = lambda sign: data._replace(examples=(examples, factor.at[0, 0].set(sign * times)))
     local = training(lambda params, rows: rows[1] * loss(params, rows[0]))
-    return Canary((of(1), of(-1)), lambda _: local, lambda data: data, lambda params: unit(gradient(params, example)))
+    toward = lambda params: unit(gradient(params, example))
+    return Canary((of(1), of(-1)), lambda _: local, lambda data: data, toward, silenced=_silenced)
 
 
 def spike_canary(
@@ -77,21 +79,16 @@ def spike_canary(
     return Canary((of(1), of(-1)), local, lambda given: given[0], lambda params: toward, variants=len(coordinates))
 
 
-def scaled_in_first_round(canary: Canary) -> Canary:
-    """The same `scaled_canary`, but the sample's gradient is 0 in all rounds after the first."""
+def _silenced(trained: Local, whether: ArrayLike) -> Local:
+    """The sample's gradient may be 0 in all rounds after the first."""
 
-    def local(given: PyTree) -> Local:
-        trained = canary.local(given)
+    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
+        examples, factor = data.examples
+        silent = whether & (cohort.client == 0) & (cohort.round > 0)
+        factor = factor.at[:, 0].set(jnp.where(silent, 0.0, factor[:, 0]))
+        return trained.apply(key, memory, params, data._replace(examples=(examples, factor)), cohort)
 
-        def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
-            examples, factor = data.examples
-            silent = (cohort.client == 0) & (cohort.round > 0)
-            factor = factor.at[:, 0].set(jnp.where(silent, 0.0, factor[:, 0]))
-            return trained.apply(key, memory, params, data._replace(examples=(examples, factor)), cohort)
-
-        return trained._replace(apply=apply)
-
-    return canary._replace(local=local)
+    return trained._replace(apply=apply)
 
 
 def clip_of(local: Local) -> Array:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 import jax
 
 from fedjax_priv.audit.by_release import Kind, Subject, num_params
+from fedjax_priv.audit.kin import families, in_one_form
 from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.who_came import of_one_round
 from fedjax_priv.audit.who_sent import check_sent, sent
-from fedjax_priv.audit.worlds import Look, Score, Worlds, scores
+from fedjax_priv.audit.worlds import Look, Score, Worlds, scores_of_kin
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry
@@ -95,18 +96,26 @@ def _tried_by(kind: Kind | None, entries: Sequence[Entry]) -> list[Entry]:
 def _seen(
     subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int, check: Callable[[Worlds], None]
 ) -> list[Worlds]:
-    """The scores of each look; looks with the same canary share their runs, whose uploads are checked."""
+    """The scores of each look; looks with the same canary share their runs, whose uploads are checked.
+
+    Runs with canaries of one family are scored by the looks of all, so that they are one program.
+    """
     size, make = int(subject.data.count.size) * num_params(subject), subject.unmasked or subject.make
     found: list[Worlds] = [Worlds(None, None)] * len(tried)
-    for number, canary in enumerate({id(look.canary): look.canary for look in tried}.values()):
-        mine = [i for i, look in enumerate(tried) if look.canary is canary]
-        worlds = scores(
-            make, canary, _together([*(tried[i].score for i in mine), sent]), jax.random.fold_in(key, number),
-            params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
+    canaries = [*{id(look.canary): look.canary for look in tried}.values()]
+    for family in families(canaries):
+        kin = [canaries[number] for number in family]
+        mine = [i for i, look in enumerate(tried) if any(look.canary is canary for canary in kin)]
+        every = scores_of_kin(
+            make, in_one_form(kin), _together([*(tried[i].score for i in mine), sent]),
+            [jax.random.fold_in(key, number) for number in family], params=subject.params, trials=trials,
+            rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
         )  # fmt: skip
-        check(Worlds(*(world[-1] for world in worlds)))
-        for i, *own in zip(mine, *(world[:-1] for world in worlds), strict=True):
-            found[i] = with_learned(Worlds(*map(tried[i].finish, own)))
+        for canary, worlds in zip(kin, every, strict=True):
+            check(Worlds(*(world[-1] for world in worlds)))
+            for i, *own in zip(mine, *(world[:-1] for world in worlds), strict=True):
+                if tried[i].canary is canary:
+                    found[i] = with_learned(Worlds(*map(tried[i].finish, own)))
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fedjax_priv import _validate
 from fedjax_priv.audit import adversaries, canaries, crafted_canaries
 from fedjax_priv.audit.by_release import Kind, Subject, num_params, plan_of
+from fedjax_priv.audit.kin import in_first_round
 from fedjax_priv.audit.over_rounds import over_rounds
 from fedjax_priv.audit.readings import Reading, along, at_variant, between_rounds, looked_at, spread
 from fedjax_priv.audit.sample_canaries import sample_canary
@@ -63,6 +64,8 @@ def looks(
     @functools.cache
     def canary(recipe: _Recipe, heard: int, neighbours: str) -> Canary:
         opposite = neighbours == "replacement"
+        if recipe.first_round:
+            return in_first_round(canary(recipe._replace(first_round=False), heard, neighbours))
         made = _canary(subject, recipe, heard, key, opposite=opposite)
         return made if opposite or not _counts_bits(subject) else canaries.silent_in_second(made)
 
@@ -127,9 +130,6 @@ def _canary(subject: Subject, recipe: _Recipe, heard: int, key: Key, *, opposite
     kind = recipe.kind
     if kind == "proposal":
         return canaries.proposal_canary(heard, num_params(subject), subject.release.num_coordinates)
-    if recipe.first_round:
-        silenced = canaries.in_first_round if recipe.one_direction else crafted_canaries.scaled_in_first_round
-        return silenced(_canary(subject, recipe._replace(first_round=False), heard, key, opposite=opposite))
     if recipe.one_within:
         beyond = _given(subject, kind, heard, key, opposite=opposite)
         return canaries.shrunk_in_first(beyond, _WITHIN / _beyond(num_params(subject)))

@@ -24,10 +24,16 @@ _EVERY_ROUND, _MOST_ROUNDS = 8, 15
 
 
 def along(vector: Vector) -> Reading:
-    """The reading of a vector: its inner product with u, and the terms of this sum."""
+    """The reading of a vector: its inner product with u, and the terms of this sum.
+
+    The vector of a round is computed once, however many scores look at it.
+    """
+    last: list = []
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
-        terms = u * vector(seen)
+        if not (last and last[0] is seen):
+            last[:] = [seen, vector(seen)]
+        terms = u * last[1]
         return terms.sum(), terms
 
     return reading

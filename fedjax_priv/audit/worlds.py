@@ -1,6 +1,6 @@
 """Runs the same rounds on two adjacent inputs, many times, and scores what an adversary sees of each run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -46,6 +46,8 @@ class Canary(NamedTuple):
     data: Callable[[PyTree], ClientData]  # input -> data of all clients
     toward: Callable[[PyTree], Array]  # parameters -> unit vector, [d] or [v, d]: where the first input pulls uploads
     variants: int | None = None  # v: inputs have a leading axis of variants; trials take them in turn. None: no axis
+    silenced: Callable[[Local, ArrayLike], Local] | None = None  # (local, whether): client 0 is silent after round 0
+    whole: "Canary | None" = None  # the canary of which this one acts in the first round only
 
 
 class Look(NamedTuple):
@@ -103,6 +105,23 @@ def scores(
     """
     _validate.integer(at_least=FEWEST, trials=trials)
     _validate.integer(at_once=at_once, rounds=rounds)
+    (found,) = scores_of_kin(make, [canary], score, [key], params=params, trials=trials, rounds=rounds, at_once=at_once)
+    return found
+
+
+def scores_of_kin(
+    make: Make,
+    kin: Sequence[Canary],
+    score: Score,
+    keys: Sequence[Key],
+    *,
+    params: PyTree,
+    trials: int,
+    rounds: int,
+    at_once: int,
+) -> list[Worlds]:
+    """As `scores`, for canaries that differ in their inputs only, each with its key: one program runs all of them."""
+    canary = kin[0]
     one = watched(make, canary.local, canary.data, score, params, rounds)
 
     @jax.jit
@@ -115,9 +134,11 @@ def scores(
         variant = jnp.arange(trials) // 2 % (canary.variants or 1)  # half of the trials choose a test: every other one
         return in_batches(trial, (jax.random.split(key, trials), variant), at_once)
 
-    keys = jax.random.split(key)
-    first, second = (jax.tree.map(np.asarray, world(*each)) for each in zip(keys, canary.inputs, strict=True))
-    return Worlds(first, second)
+    def both(key: Key, inputs: tuple[PyTree, PyTree]) -> Worlds:
+        pairs = zip(jax.random.split(key), inputs, strict=True)
+        return Worlds(*(jax.tree.map(np.asarray, world(*each)) for each in pairs))
+
+    return [both(key, each.inputs) for key, each in zip(keys, kin, strict=True)]
 
 
 def watched(

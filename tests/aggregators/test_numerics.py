@@ -12,6 +12,7 @@ from fedjax_priv.aggregators.numerics.covariance import top_pair
 from fedjax_priv.engine.row_norms import norms
 
 RNG = np.random.default_rng(0)
+TINY = (1.0, 2.0**-100, 2.0**100)
 
 
 @pytest.mark.parametrize("n", range(1, 11))
@@ -53,19 +54,27 @@ def test_blocks_of_columns(g, columns):
     there = np.float32(rows)
     there[1] = np.nan
     close = lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max())
-    close(column_blocks.weighted_sum(jnp.float32(weights[0]), jnp.asarray(there)), weights[0] @ rows)
     members, near = RNG.random((g, g)) < 0.5, np.arange(g) != 1
     members[0], members[1] = near, True
     members[:, 0] = True
-    mixed = np.asarray(column_blocks.means(jnp.asarray(members), jnp.asarray(there), jnp.asarray(near)))
+
+    @jax.jit
+    def all_of(weights, there, members, near, x, o):
+        lengths = [norms(x * jnp.float32(tiny)) for tiny in TINY]
+        sums = column_blocks.weighted_sum(weights, there), column_blocks.means(members, there, near)
+        return *sums, column_blocks.gram(x, o), lengths
+
+    x, o = np.float32(rows), np.float32(origin)
+    total, mixed, gram, lengths = jax.tree.map(np.asarray, all_of(np.float32(weights[0]), there, members, near, x, o))
+    close(total, weights[0] @ rows)
     spoilt = members[:, 1]
     assert np.isnan(mixed[spoilt]).all() and spoilt.any()
     kept = members[~spoilt]
     close(mixed[~spoilt], kept @ np.where(near[:, None], rows, 0) / kept.sum(1, keepdims=True))
-    away, x, o = rows - origin, jnp.float32(rows), jnp.float32(origin)
-    close(column_blocks.gram(x, o), away @ away.T)
-    for tiny in (1.0, 2.0**-100, 2.0**100):
-        close(norms(x * jnp.float32(tiny)), np.linalg.norm(rows, axis=1) * tiny)
+    away = rows - origin
+    close(gram, away @ away.T)
+    for tiny, found in zip(TINY, lengths, strict=True):
+        close(found, np.linalg.norm(rows, axis=1) * tiny)
 
 
 @pytest.mark.parametrize(("n", "k"), [(5, 0), (5, 2), (6, 5)])

@@ -1,6 +1,7 @@
 """All rules against their references, and the laws they have in common."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -59,13 +60,6 @@ def alike(a, b, scale=1.0):
     close(a, b, scale, 1e-4)
 
 
-def rounding(reference, x):
-    """How far a reference moves with the last bit of float32 rows: no rule can be closer to it."""
-    rng = np.random.default_rng(0)
-    nudged = (x * (1 + 2.0**-23 * rng.choice([-1, 1], x.shape)) for _ in range(4))
-    return max(np.abs(reference(other) - reference(x)).max() for other in nudged)
-
-
 def keeping(law):
     return [name for name, rule in RULES.items() if law in rule.keeps]
 
@@ -87,7 +81,7 @@ def test_reference(name):
             reference, x = RULES[name].reference, there(rows, count)
             found, expected = direction(name, rows, count), reference(x)
             if not np.allclose(found, expected, rtol=1e-5, atol=1e-5):
-                close(found, expected, tolerance=rounding(reference, x))
+                close(found, expected, tolerance=references.rounding(reference, x))
         else:
             assert np.isnan(direction(name, rows, count)).all()
     assert len(sizes) >= 4
@@ -295,13 +289,40 @@ def test_a_large_offset_in_common_does_not_blur_rows(name):
     np.testing.assert_allclose(direction(name, rows), expected, atol=2e-3)
 
 
+HONEST = np.zeros((G, D), np.float32)
+HONEST[:, :2] = np.random.default_rng(0).normal(size=(G, 2)) / 2 + [0.5, 0.2]
+PLACES = np.zeros((6, D), np.float32)
+PLACES[:, :2] = [[0, 1e6], [1e6, 1e6], [1e4, 1e4], [1e4, 0], [-0.3, 1e4], [3, 0]]
+"""A row far away may hide one that is less far: from a mean, a direction of most variance or a largest component."""
+NO_BOUND = ("mean", "weiszfeld", "weiszfeld, nu", "dnc")
+"""The mean, which tolerates none, and rules that say so."""
+
+
+def furthest(name, num_byzantine):
+    """The largest distance from the honest mean, Byzantine rows last; NaN, with which a round fails, is none."""
+    honest = HONEST[: G - num_byzantine]
+    chosen = itertools.combinations_with_replacement(PLACES, num_byzantine)
+    found = np.stack([direction(name, np.concatenate([honest, [*rows]])) for rows in chosen])
+    return np.nanmax(np.linalg.norm(found - honest.mean(0), axis=1))
+
+
 @pytest.mark.parametrize("name", RULES)
-def test_vmap(name):
-    """A grid is one program with the same results as one run after the other."""
-    rows, count = (jnp.stack(one) for one in zip(*(some_rows(seed) for seed in range(6)), strict=True))
-    together = jax.jit(jax.vmap(jitted(name)))(rows, count)
-    for one, row, number in zip(together, rows, count, strict=True):
-        alike(one, direction(name, row, np.asarray(number)))
+def test_no_minority_that_a_rule_tolerates_takes_it_away(name):
+    """As many Byzantine rows as it says, wherever a few places put them."""
+    assert (furthest(name, max(RULES[name].made.most_byzantine(G), 1)) > 1e2) == (name in NO_BOUND)
+
+
+@pytest.mark.parametrize(("name", "number"), [("caf, byzfl", 2), ("filter_l2, authors", 3)])
+def test_too_many_take_it_away(name, number):
+    """One row hides another where removed rows are compared, too; two passes remove two rows."""
+    assert furthest(name, number) > 1e3
+
+
+@pytest.mark.parametrize("f", [1, 2, 4])
+def test_dnc_tolerates_equal_rows(f):
+    rows = np.stack([np.vstack([HONEST[f:], np.tile(place, (f, 1))]) for place in PLACES])
+    found = jax.jit(jax.vmap(aggregators.dnc(f)))(rows)
+    assert (np.linalg.norm(np.asarray(found) - HONEST[f:].mean(0), axis=1) < 3).all()
 
 
 @pytest.mark.parametrize("rule", ["trimmed_mean", "mda", "meamed", "caf", "smea"])

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedjax_priv.audit import Look, Subject, Worlds, findings, ledger_entries, two_worlds
+from fedjax_priv.audit import Canary, Look, Subject, Worlds, findings, ledger_entries, two_worlds
 from fedjax_priv.ledger import Entry
 from fedjax_priv.ledger.entry import Figure, none
 
@@ -24,15 +24,14 @@ def seen(monkeypatch):
     """Findings of an entry from given scores, `{look: (first, second)}`, without a system."""
 
     def of(worlds, *entries, **options):
-        tried = [Look(name, canary, id) for canary, name in enumerate(worlds)]
+        tried = [Look(name, Canary((name, name), print, print, print), id) for name in worlds]
         monkeypatch.setattr(ledger_entries, "looks", lambda _, entries, *__, **___: [list(tried) for _ in entries])
 
-        def scores(make, canary, score, *_, **__):
+        def scores(make, kin, score, *_, **__):
             del make
-            mine = [list(worlds.values())[canary]] * len(score(None))
-            return Worlds(*zip(*mine, strict=True))
+            return [Worlds(*zip(*[worlds[canary.inputs[0]]] * len(score(None)), strict=True)) for canary in kin]
 
-        monkeypatch.setattr(ledger_entries, "scores", scores)
+        monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
         monkeypatch.setattr(ledger_entries, "sent", id)
         monkeypatch.setattr(ledger_entries, "check_sent", lambda *_, **__: None)
         data = types.SimpleNamespace(count=np.ones(2))

@@ -156,7 +156,6 @@ def buffered(local, observe, *, elide=False):
     return share(local, elide=elide, observe=observe, **how)
 
 
-@pytest.fixture(scope="module")
 def of_buffers():
     """Pads of groups of three, some lost, and which trials have no pairwise masks, by their keys."""
     now, keys = {}, jax.random.split(KEY, 40)
@@ -180,9 +179,12 @@ def of_buffers():
     return found, np.asarray(jax.jit(jax.vmap(without))(keys))
 
 
-def test_opened_masks_are_those_that_survivors_do_not_share(of_buffers):
-    """What is left cancels among a group's survivors, whoever is lost, if the server can make up for it."""
-    found, zero = of_buffers
+def test_opened_masks_are_those_that_survivors_do_not_share():
+    """What is left cancels among a group's survivors, whoever is lost, if the server can make up for it.
+
+    Without pairwise masks, uploads are read once private masks are off. What the system releases says how it masks.
+    """
+    found, zero = of_buffers()
     left = found.compared[~zero].astype(np.int64).reshape(-1, 6, 40)
     cancels = {
         size: sum((left[:, of].sum(1) % FIELD.size == 0).all(1) for of in itertools.combinations(range(6), size))
@@ -192,11 +194,6 @@ def test_opened_masks_are_those_that_survivors_do_not_share(of_buffers):
     recovered = cancels[2] + cancels[3]
     assert recovered.max() == 2 and recovered.mean() > 1.5
     assert recovered.min() < 2  # two of a group are lost
-
-
-def test_buffers_without_pairwise_masks_are_read_once_private_masks_are_off(of_buffers):
-    """Told how uploads are masked by what the system releases."""
-    found, zero = of_buffers
     in_the_clear = (found.opened == 0).all(3).mean((1, 2))
     assert in_the_clear[zero].mean() > 0.6 and not in_the_clear[~zero].any()
     assert not (found.pad == 0).any()

@@ -34,11 +34,18 @@ def made(system="fedavg", **values):
 
 @pytest.mark.parametrize("system", systems.__all__)
 def test_every_system_has_options_and_can_be_made_from_their_defaults(system):
-    """Also systems that come later: nothing here names one."""
+    """Also systems that come later: nothing here names one. Rounds are traced in tests of the command `audit`."""
     assert [*options_by_part(system)] == ALL
     for options in options_by_part(system).values():
         for option in options.values():
             assert option.type is not None
+    chosen = made(system, model="softmax", hidden=None)
+    assert isinstance(chosen.make(), Algorithm)
+
+
+@pytest.mark.parametrize("system", ["fedavg", "dp_sgd"])
+def test_default_training_is_that_of_a_round(system):
+    """Steps of `dp_sgd` are counted otherwise than those of all others."""
     chosen = made(system, model="softmax", hidden=None)
     algorithm, key = chosen.make(), jax.random.key(0)
     state = jax.eval_shape(lambda: algorithm.init(key, chosen.model.init(key), chosen.data))

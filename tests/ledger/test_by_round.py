@@ -224,7 +224,7 @@ def test_noise_for_a_budget_that_keeps_clients_from_sending():
         local(), clip=0.1, noise_variance=noise, receiver_noise=0.01, snr_db=15.0, power_control="signal"
     )
     spent = lambda noise, at: float(worst(ledger(make(noise), plan(at), DATA, delta=DELTA)[0].proved))
-    plan = lambda noise: planned(make(noise), KEY, PARAMS, DATA, 6)
+    plan = functools.cache(lambda noise: planned(make(noise), KEY, PARAMS, DATA, 6))
     target = 3.0
     for start in (1e-3, 0.2):
         found = noise_for(make, KEY, PARAMS, DATA, target, delta=DELTA, rounds=6, start=start)
