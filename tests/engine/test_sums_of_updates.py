@@ -83,7 +83,9 @@ def compiled(name):
     assert local.updates is not None
     data, systems = population(N, m), [round_of(each, N) for each in (local, with_rows(local))]
     states = [system.init(KEY, PARAMS, data) for system in systems]
-    return data, [functools.partial(jax.jit(system.step), KEY, state) for system, state in zip(systems, states)]
+    return data, [
+        functools.partial(jax.jit(system.step), KEY, state) for system, state in zip(systems, states, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", LOCALS)
