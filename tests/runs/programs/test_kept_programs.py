@@ -133,9 +133,14 @@ def test_a_damaged_file_is_said_and_written_again(system, folder, capsys):
     (file,) = folder.iterdir()
     whole = file.read_bytes()
     garbage = pickle.dumps("no program")
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 1
-    for damaged in (b"", whole[:-1], bytes(flipped), kept_programs.hashlib.sha256(garbage).digest() + garbage):
+    flipped = lambda place: whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+    for damaged in (
+        b"",
+        whole[:-1],
+        flipped(0),
+        flipped(len(whole) // 2),
+        kept_programs.hashlib.sha256(garbage).digest() + garbage,
+    ):
         file.write_bytes(damaged)
         capsys.readouterr(), traced.clear()
         same(rounds_of(system, folder), before)
