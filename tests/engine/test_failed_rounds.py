@@ -11,13 +11,7 @@ from fedjax_priv.attacks import on_updates
 from fedjax_priv.base import Aggregator, Draw, Kept, Sent
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
-from fedjax_priv.layers import (
-    pairwise_masks,
-    plain,
-    quantize,
-    stack,
-    stateless,
-)
+from fedjax_priv.layers import plain, plain_field, quantize, stack, stateless
 from fedjax_priv.status import Status, describe
 from fedjax_priv.systems import fedavg
 from helpers import engine, one_round, remembering, same_bits, targets, towards_target
@@ -29,7 +23,7 @@ def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
     """Overflow or NaN of one client costs its group; the others' mean is what the server applies."""
     n, data = 8, targets(8, 5)
     bad = data._replace(examples=data.examples.at[3, 0].set(1e9).at[5, 1].set(jnp.nan))
-    layers = stack(quantize=quantize(2.0**16, 2), mask=pairwise_masks(4, group_size=2))
+    layers = stack(quantize=quantize(2.0**16, 2), send=plain_field(num_groups=4))
     system = engine(cohort=everyone(4), local=remembering(), layers=layers)
     before = system.init(KEY, jnp.zeros(5), bad)
     after, info = jax.jit(system.step)(KEY, before, bad)
@@ -50,10 +44,10 @@ def test_a_spoilt_group_is_left_out_and_the_round_goes_on():
 def test_nan_of_a_client_whose_upload_is_lost_costs_nothing():
     data = targets(6, 5)
     bad = data._replace(examples=data.examples.at[2].set(jnp.nan))
-    seen = set()
+    system, seen = fedavg(towards_target(), dropout=0.5, mesh=None), set()
+    before, step = system.init(KEY, jnp.zeros(5), bad), jax.jit(system.step)
     for seed in range(6):
-        system = fedavg(towards_target(), dropout=0.5, mesh=None)
-        state, info = jax.jit(system.step)(jax.random.key(seed), system.init(KEY, jnp.zeros(5), bad), bad)
+        state, info = step(jax.random.key(seed), before, bad)
         arrived = bool(info.bits["upload"].up[2] > 0)
         assert (int(info.status) == Status.NOT_FINITE) == arrived
         assert jnp.isfinite(state.params).all()

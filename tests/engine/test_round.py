@@ -94,9 +94,9 @@ def test_only_the_cohort_moves():
 
 
 def test_bernoulli_cohorts_under_secure_aggregation():
-    """Who did not join neither uploads nor counts; the sum is that of those who did."""
+    """Who did not join neither uploads nor counts; the sum is that of those who did, as in layers/test_mask.py."""
     data, n = targets(10, 4), 10
-    layers = stack(quantize=quantize(2.0**16, n), mask=pairwise_masks(group_size=n, threshold=3))
+    layers = stack(quantize=quantize(2.0**16, n), mask=pairwise_masks(group_size=n, threshold=3, elide=True))
     system = engine(cohort=bernoulli(0.7), local=remembering(), layers=layers, channel=erasure(0.2))
     step, state = jax.jit(system.step), system.init(KEY, jnp.zeros(4), data)
     sizes = set()
@@ -193,8 +193,8 @@ def test_bits_of_the_model_go_to_those_who_take_part():
 def test_secagg_scales_by_cohort_and_dropout_and_passes_its_threshold_on():
     """The mean of the sum over draws and dropouts is sum_i beta_i y_i: beta_i n / cohort / (1 - dropout) each."""
     data, n = targets(8, 5), 8
-    how = dict(num_clients=n, cohort_size=6, dropout=0.25, levels=2.0**20, mesh=None)
-    _, _, info = one_round(secagg(towards_target(), threshold=2, elide=True, **how), data)
+    how = dict(num_clients=n, cohort_size=6, dropout=0.25, levels=2.0**20, elide=True, mesh=None)
+    _, _, info = one_round(secagg(towards_target(), threshold=2, **how), data)
     weight = np.asarray(data.count) / np.asarray(data.count).sum() * n / 6 / 0.75
     mine = np.asarray(info.client)[np.asarray(info.counted)]
     assert len(mine) >= 2

@@ -1,16 +1,19 @@
 """Training reads samples where they lie: nothing is copied, and no bit changes."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from systems.same_parts import parts_of
 
 from fedjax_priv import ClientData, systems
-from fedjax_priv.base import Local, Rows
+from fedjax_priv.base import Local, Rows, Told
 from fedjax_priv.clients import fedsgd, local_sgd, once_per_model, poisson, sample
 from fedjax_priv.engine.samples import samples_of
+from fedjax_priv.engine.telling import told_by
 from helpers import cohort_of, engine, mesh_of, same_bits
 
 KEY, WEIGHTS = jax.random.key(0), jnp.zeros(3)
@@ -44,19 +47,39 @@ def two_rounds(system, data=DATA, params=WEIGHTS):
 LOCALS = {
     "epochs": sgd(),
     "carried momentum": sgd(momentum=0.9, carry_momentum=True, proximal=0.1),
-    "a clipped step": sgd(num_epochs=None, num_steps=1, sample_clip=1.0),
+    "a clipped step": sgd(num_epochs=None, num_steps=1, sample_clip=1.0, gradient_noise=0.1),
     "a step": sgd(num_epochs=None, num_steps=1),
     "the gradient": fedsgd(loss),
 }
 
 
-@pytest.mark.parametrize(("name", "everyone"), [("epochs", True), *((name, False) for name in LOCALS)])
-def test_it_has_the_bits_of_training_on_copies(name, everyone):
-    """In the order of the population, and for a cohort with places that nobody takes."""
+@pytest.mark.parametrize(("name", "everyone"), [("epochs", True), ("epochs", False), ("the gradient", False)])
+def test_a_round_has_the_bits_of_training_on_copies(name, everyone):
+    """In the order of the population, and for a cohort with places that nobody takes; with rows, and of sums."""
     local, parts = LOCALS[name], {} if everyone else {"cohort": poisson(0.4)}
-    assert local.in_place
+    assert (local.updates is None) == (name == "epochs")
     system = lambda local: engine(local=local, block=3, **parts)
     assert same_bits(two_rounds(system(local)), two_rounds(system(copied(local))))
+
+
+def trained_on(local, data, start=WEIGHTS):
+    """What four clients, some of whom have no samples, send and remember."""
+    who = cohort_of(4)._replace(client=jnp.array([7, 2, 9, 4]))
+    memory = local.init(4, WEIGHTS)
+    return jax.jit(lambda data: local.apply(KEY, memory, start, data, who))(data)
+
+
+def bits_are_those_of_copies(local, start=WEIGHTS):
+    row = jnp.array([7, 2, 9, 4])
+    copies = jax.tree.map(lambda a: a[row], DATA)
+    rows = ClientData(Rows(DATA.examples, row), copies.count)
+    assert local.in_place
+    assert same_bits(trained_on(local, rows, start), trained_on(local, copies, start))
+
+
+@pytest.mark.parametrize("name", LOCALS)
+def test_training_has_the_bits_of_training_on_copies(name):
+    bits_are_those_of_copies(LOCALS[name])
 
 
 SYSTEMS = {
@@ -72,6 +95,7 @@ SYSTEMS = {
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_what_is_made_of_training_reads_in_place_too(name):
+    """The round hands it samples where they lie, or copies; and from both it has the same bits."""
     seen = []
 
     def watching(local):
@@ -82,21 +106,32 @@ def test_what_is_made_of_training_reads_in_place_too(name):
         corrected = lambda *args: seen.append(isinstance(args[3].examples, Rows)) or local.corrected(*args)
         return local._replace(apply=dataclasses.replace(local.apply, function=apply, corrected=corrected))
 
+    def traced(local):
+        system = SYSTEMS[name](watching(local), block=3, mesh=None)
+        jax.eval_shape(lambda: system.step(KEY, system.init(KEY, WEIGHTS, DATA), DATA))
+        found = {*seen}
+        seen.clear()
+        return found, parts_of(system)
+
     one_noisy_step = dict(num_epochs=None, num_steps=1, sample_clip=1.0, gradient_noise=0.1)
-    local, make = sgd(**(one_noisy_step if name == "dp_sgd" else {})), SYSTEMS[name]
-    found = two_rounds(make(watching(local), block=3, mesh=None))
-    assert seen and all(seen)
-    seen.clear()
-    assert same_bits(found, two_rounds(make(watching(copied(local)), block=3, mesh=None)))
-    assert seen and not any(seen)
+    local = sgd(**(one_noisy_step if name == "dp_sgd" else {}))
+    (found, parts), (of_copies, _) = traced(local), traced(copied(local))
+    assert found == {True} and of_copies == {False}
+    told = told_by(parts.aggregate, parts.aggregate.init(WEIGHTS.size))
+    bits_are_those_of_copies(parts.local, Told(WEIGHTS, told) if told else WEIGHTS)
 
 
-@pytest.mark.parametrize(("n", "devices", "cohort"), [(12, 3, None), (12, 3, 4), (11, 2, 4), (5, 4, None)])
-def test_devices_read_what_they_hold(n, devices, cohort):
-    """They share the rows of the population, or all have all of them."""
-    data, parts = jax.tree.map(lambda a: a[:n], DATA), {} if cohort is None else {"cohort": sample(cohort)}
-    system = lambda devices: engine(local=sgd(), block=2, mesh=mesh_of(devices), **parts)
-    alone, spread = (two_rounds(system(number), data) for number in (1, devices))
+@functools.cache
+def spread_over(devices, cohort):
+    parts = {} if cohort is None else {"cohort": sample(cohort)}
+    return two_rounds(engine(local=sgd(), block=2, mesh=mesh_of(devices), **parts))
+
+
+@pytest.mark.parametrize("cohort", [None, 4])
+@pytest.mark.parametrize("devices", [3, 5])
+def test_devices_read_what_they_hold(devices, cohort):
+    """They share the rows of the population, if so many divide it, or all have all of them."""
+    alone, spread = (spread_over(number, cohort) for number in (1, devices))
     assert same_bits((alone[0].params, alone[1].loss), (spread[0].params, spread[1].loss))
 
 
@@ -169,12 +204,3 @@ def test_training_that_does_not_say_so_gets_arrays_of_its_block():
     seen.clear()
     two_rounds(engine(local=local, block=3))
     assert set(map(str, seen)) == {str(((3, M, 3), {"y": (3, M)}))}
-
-
-def test_training_in_place_takes_copies_as_well():
-    who = cohort_of(4)._replace(client=jnp.array([7, 2, 9, 4]))
-    copies = jax.tree.map(lambda a: a[who.client], DATA)
-    rows = ClientData(Rows(DATA.examples, who.client), copies.count)
-    for local in (LOCALS["epochs"], LOCALS["a step"]):
-        train = jax.jit(lambda data: local.apply(KEY, local.init(4, WEIGHTS), WEIGHTS, data, who))  # noqa: B023
-        assert same_bits(train(rows), train(copies))

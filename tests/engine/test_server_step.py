@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 from jax.flatten_util import ravel_pytree
@@ -85,10 +86,16 @@ def test_an_error_inside_an_optimizer_says_where():
 ], ids=["every other round", "schedule", "frozen", "mask", "finite", "noise"])  # fmt: skip
 def test_optimizers_of_every_kind_step_as_in_a_loop_of_optax(server):
     got, directions = trained(server, 3)
-    params, state = PARAMS, server.init(PARAMS)
-    for direction in directions:
-        with jax.numpy_dtype_promotion("standard"):
+
+    @jax.jit
+    def stepped(directions):
+        params, state = PARAMS, server.init(PARAMS)
+        for direction in directions:
             delta, state = server.update(ravel_pytree(PARAMS)[1](direction), state, params)
-        params = optax.apply_updates(params, delta)
+            params = optax.apply_updates(params, delta)
+        return params
+
+    with jax.numpy_dtype_promotion("standard"):
+        params = stepped(directions)
     for mine, theirs in zip(jax.tree.leaves(got), jax.tree.leaves(params), strict=True):
-        assert jnp.allclose(mine, theirs, rtol=1e-5, atol=1e-6), (mine, theirs)
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)

@@ -1,5 +1,6 @@
 """Rounds of which only a sum of clipped updates is wanted, against rounds with a row for each client and NumPy."""
 
+import functools
 import re
 from typing import Any
 
@@ -25,6 +26,7 @@ LOSS = losses.softmax_cross_entropy(MODEL)
 PARAMS = jax.tree.map(lambda p: p + 0.1, MODEL.init(jax.random.key(0)))
 D = CLASSES * (FEATURES + 1)
 CLIP = 0.8
+N = 150
 
 
 def population(n, m, seed=0):
@@ -37,13 +39,13 @@ def population(n, m, seed=0):
     return ClientData((jnp.asarray(x), jnp.asarray(rng.integers(0, CLASSES, (n, m)))), jnp.asarray(count))
 
 
-def some(n):
-    """All but every fifth client of the population."""
+def some(n, rounds=10):
+    """All but every fifth client of the population; after so many rounds all."""
     draw = everyone()
 
-    def apply(*args):
-        who, state = draw.apply(*args)
-        return who._replace(selected=jnp.arange(n) % 5 != 1), state
+    def apply(key, state, round, count):
+        who, state = draw.apply(key, state, round, count)
+        return who._replace(selected=(jnp.arange(n) % 5 != 1) | (round >= rounds)), state
 
     return draw._replace(apply=apply)
 
@@ -73,18 +75,30 @@ LOCALS = {
 }
 
 
+@functools.cache
+def compiled(name):
+    """Data and two rounds of them, of sums and of rows, each compiled once."""
+    make, m = LOCALS[name]
+    local = make()
+    assert local.updates is not None
+    data, systems = population(N, m), [round_of(each, N) for each in (local, with_rows(local))]
+    states = [system.init(KEY, PARAMS, data) for system in systems]
+    return data, [
+        functools.partial(jax.jit(system.step), KEY, state) for system, state in zip(systems, states, strict=True)
+    ]
+
+
 @pytest.mark.parametrize("name", LOCALS)
 def test_a_round_is_that_of_single_rows(name):
-    make, m = LOCALS[name]
-    n = 150
-    data, local = population(n, m), make()
-    assert local.updates is not None
-    (state, ours), (other, rows) = (step(round_of(each, n), data) for each in (local, with_rows(local)))
+    data, rounds = compiled(name)
+    (state, ours), (other, rows) = (each(data) for each in rounds)
     np.testing.assert_allclose(ours.direction, rows.direction, rtol=2e-5, atol=2e-6)
     assert np.abs(rows.direction).max() > 1
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), state.params, other.params)
-    selected = np.arange(n) % 5 != 1
-    np.testing.assert_allclose(ours.loss, np.where(selected, rows.loss, 0), rtol=2e-5, atol=1e-6)
+    selected = np.arange(N) % 5 != 1
+    np.testing.assert_allclose(ours.loss, rows.loss, rtol=2e-5, atol=1e-6)
+    for loss in (ours.loss, rows.loss):  # who takes no part has none
+        assert not np.any(loss[~selected]) and np.all(loss[selected & (np.asarray(data.count) > 0)] > 0)
     same = ("client", "counted", "bits", "group_status", "status")
     assert same_bits([getattr(ours, field) for field in same], [getattr(rows, field) for field in same])
     assert 0 < np.asarray(ours.counted).sum() < selected.sum()  # some were lost
@@ -92,16 +106,15 @@ def test_a_round_is_that_of_single_rows(name):
 
 def test_clients_that_refuse_a_model_they_know_are_in_no_sum():
     """In the second round the model is the first one again: only those who had not trained on it do."""
-    n = 150
-    data, local = population(n, 3), clients.once_per_model(clients.fedsgd(LOSS))
+    data, local = population(N, 3), clients.once_per_model(clients.fedsgd(LOSS))
     assert local.updates is not None
     found = []
     for each in (local, with_rows(local)):
-        first, then = (round_of(each, n, cohort=cohort) for cohort in (some(n), everyone()))
-        state, _ = step(first, data)
-        found.append(jax.jit(then.step)(KEY, state._replace(params=PARAMS), data)[1])
+        system = round_of(each, N, cohort=some(N, rounds=1))
+        state, again = system.init(KEY, PARAMS, data), jax.jit(system.step)
+        found.append(again(KEY, again(KEY, state, data)[0]._replace(params=PARAMS), data)[1])
     ours, rows = found
-    trained = np.arange(n) % 5 == 1
+    trained = np.arange(N) % 5 == 1
     assert (np.asarray(ours.counted) <= trained).all() and 0 < np.asarray(ours.counted).sum() < trained.sum()
     np.testing.assert_allclose(ours.direction, rows.direction, rtol=2e-5, atol=2e-6)
     same = ("counted", "bits", "status", "measured")
@@ -124,8 +137,8 @@ def by_hand(data, counted):
 
 
 def test_the_sum_is_that_of_the_clipped_gradients_of_mean_losses():
-    data = population(150, 3)
-    _, info = step(round_of(clients.fedsgd(LOSS), 150), data)
+    data, (of_sums, _) = compiled("fedsgd")
+    _, info = of_sums(data)
     counted = np.asarray(info.counted)
     np.testing.assert_allclose(info.direction, by_hand(data, counted), rtol=1e-5, atol=1e-5)
     first_samples = data._replace(count=jnp.minimum(data.count, 1))
@@ -133,10 +146,11 @@ def test_the_sum_is_that_of_the_clipped_gradients_of_mean_losses():
 
 
 def test_blocks_and_devices_change_no_bit():
-    data, local = population(150, 1), clients.fedsgd(LOSS)
-    first = step(round_of(local, 150), data)
+    data, (of_sums, _) = compiled("fedsgd")
+    first = of_sums(data)
     for block, devices in ((7, 1), (None, 3)):
-        assert same_bits(first, step(round_of(local, 150, block=block, mesh=mesh_of(devices)), data))
+        spread = round_of(clients.fedsgd(LOSS), N, block=block, mesh=mesh_of(devices))
+        assert same_bits(first, step(spread, data))
 
 
 def test_no_client_has_a_row():
@@ -157,12 +171,11 @@ def test_no_client_has_a_row():
 
 
 def test_a_client_whose_gradient_is_not_finite_is_refused_as_with_rows():
-    data = population(10, 1)
+    data, rounds = compiled("fedsgd")
     x, y = data.examples
-    data = data._replace(examples=(x.at[2].set(jnp.inf), y))
-    local = clients.fedsgd(LOSS)
-    infos = [step(round_of(each, 10, channel=erasure()), data)[1] for each in (local, with_rows(local))]
-    assert [int(info.status) for info in infos] == [Status.NOT_FINITE] * 2
+    heard = int(np.flatnonzero(rounds[0](data)[1].counted & (data.count > 0))[0])
+    data = data._replace(examples=(x.at[heard].set(jnp.inf), y))
+    assert [int(each(data)[1].status) for each in rounds] == [Status.NOT_FINITE] * 2
 
 
 def halving(rounds: jax.Array) -> jax.Array:
@@ -237,11 +250,3 @@ def test_dp_fedavg_is_that_of_single_rows_and_leaves_out_what_is_not_finite(weig
     np.testing.assert_allclose(*(info.direction for info in infos), rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(*(np.where(info.counted, info.loss, 0) for info in infos), rtol=2e-5, atol=1e-6)
     assert same_bits(infos[0].counted, infos[1].counted) and same_bits(infos[0].bits, infos[1].bits)
-
-
-def test_who_takes_no_part_has_no_loss_whatever_the_form_of_the_round():
-    local, data = LOCALS["fedsgd"][0](), population(40, 3)
-    found = [step(round_of(form, 40), data)[1].loss for form in (local, with_rows(local))]
-    np.testing.assert_allclose(*found, rtol=1e-5)
-    took = np.arange(40) % 5 != 1
-    assert not np.any(found[0][~took]) and np.all(found[0][took & (np.asarray(data.count) > 0)] > 0)

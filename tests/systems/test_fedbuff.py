@@ -234,7 +234,6 @@ def test_without_noise_nothing_is_proved():
 @pytest.mark.parametrize(
     ("how", "per_client"),
     [
-        ({}, False),
         ({}, True),
         (dict(secure_sum=plain_field(), weight_levels=8), True),
         (dict(noise_multiplier=1.0, clip=1.0), True),

@@ -11,14 +11,14 @@ import pytest
 from jax.sharding import SingleDeviceSharding
 
 from children import Child, command
-from fedjax_priv import clients, data, losses, models, simulate, systems
+from fedjax_priv import simulate
 from fedjax_priv.cli import commands, program_cache
 from fedjax_priv.runs.programs import kept_programs, lowering
 from fedjax_priv.runs.programs.kept_programs import KeptPrograms, kept_or_lowered, name_of, surroundings
 from fedjax_priv.runs.simulation import simulate_kept
+from helpers import pulling, targets
 
-MODEL = models.softmax_regression((8, 8, 1), 10)
-TRAIN = data.federate(data.digits(), num_clients=4)
+TRAIN = targets(4, 5)
 KEY = jax.random.key(1)
 ONE = jax.devices()[:1]
 
@@ -93,16 +93,15 @@ def test_every_source_file_counts(tmp_path):
 
 @pytest.fixture(scope="module")
 def system():
-    """FedAvg, and how often its round was traced."""
-    local = clients.local_sgd(losses.softmax_cross_entropy(MODEL), learning_rate=0.1, batch_size=10, num_steps=1)
-    algorithm, traced = systems.fedavg(local, mesh=None), []
+    """One of few operations, and how often its round was traced."""
+    algorithm, traced = pulling(), []
     return algorithm._replace(step=lambda *args: traced.append(1) or algorithm.step(*args)), traced
 
 
 def rounds_of(system, folder, rounds=2, learning_rate=0.1):
     algorithm, _ = system
     return simulate_kept(
-        algorithm, KEY, MODEL.init(KEY), TRAIN, rounds=rounds, evaluate=None, every=2, keep=None, progress=False,
+        algorithm, KEY, jnp.zeros(5), TRAIN, rounds=rounds, evaluate=None, every=2, keep=None, progress=False,
         programs=KeptPrograms(folder, {"learning_rate": learning_rate}),
     )  # fmt: skip
 
@@ -124,7 +123,7 @@ def test_a_kept_program_is_not_traced_and_gives_the_same_bits(system, folder):
     traced.clear()
     again = rounds_of(system, folder)
     assert not traced
-    same(again, simulate(algorithm, KEY, MODEL.init(KEY), TRAIN, rounds=2, every=2, progress=False))
+    same(again, simulate(algorithm, KEY, jnp.zeros(5), TRAIN, rounds=2, every=2, progress=False))
     assert traced  # the control
 
 
@@ -134,9 +133,14 @@ def test_a_damaged_file_is_said_and_written_again(system, folder, capsys):
     (file,) = folder.iterdir()
     whole = file.read_bytes()
     garbage = pickle.dumps("no program")
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 1
-    for damaged in (b"", whole[:-1], bytes(flipped), kept_programs.hashlib.sha256(garbage).digest() + garbage):
+    flipped = lambda place: whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]
+    for damaged in (
+        b"",
+        whole[:-1],
+        flipped(0),
+        flipped(len(whole) // 2),
+        kept_programs.hashlib.sha256(garbage).digest() + garbage,
+    ):
         file.write_bytes(damaged)
         capsys.readouterr(), traced.clear()
         same(rounds_of(system, folder), before)
