@@ -123,7 +123,9 @@ def test_elided_masks_change_neither_sum_nor_bits_and_say_so():
     masked = jax.tree.map(lambda a: jnp.asarray(a[at]), masked)
     x, chosen, selected, *there = (part[at] for part in draws)
     who = cohort_of(N, round=3)._replace(selected=jnp.asarray(selected))
-    plain = run_layer(opening(elide=True), jax.random.split(KEY, ROUNDS)[at], (x, chosen), who, *map(jnp.asarray, there))
+    plain = run_layer(
+        opening(elide=True), jax.random.split(KEY, ROUNDS)[at], (x, chosen), who, *map(jnp.asarray, there)
+    )
     assert same_bits(masked["received"], plain["received"]) and same_bits(masked["bits"], plain["bits"])
     assert same_bits(masked["sent"], plain["sent"]) and ELIDED in opening(elide=True).caveats
     assert (np.asarray(plain["upload"]) == np.where(chosen, x, 0)).all() and ELIDED not in opening().caveats
