@@ -3,6 +3,8 @@
 The key is the seed, two words, and the counter is (block, CRC-32 of the purpose's name, round, part).
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,11 +18,18 @@ _MULTIPLIERS = np.uint32(0xD2511F53), np.uint32(0xCD9E8D57)
 _WEYL = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
 
 
-@jax.jit  # traced once per shape in a program
-def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...]) -> tuple[Array, ...]:
-    """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, give four words."""
+@functools.partial(jax.jit, static_argnames="rolled")  # traced once per shape in a program
+def philox4x32(counter: tuple[Array, ...], key: tuple[Array, ...], rolled: bool = False) -> tuple[Array, ...]:
+    """Ten rounds of Philox: four counter words and two key words, uint32 of one shape or scalars, give four words.
+
+    Args:
+      rolled: in a loop, which is a tenth to compile and takes longer for many words.
+    """
     alike = sum(jnp.zeros_like(word) for word in (*counter, *key))  # gives all words one shape and placement
     counter, key = (tuple(word + alike for word in words) for words in (counter, key))
+    if rolled:
+        passed = lambda number: tuple(word * number.astype(jnp.uint32) for word in _WEYL)
+        return lax.fori_loop(0, 10, lambda number, counter: _round(counter, key, passed(number)), counter)
     for number in range(10):
         counter = _round(counter, key, tuple(np.multiply(_WEYL, number, dtype=np.uint32)))
     return counter
@@ -37,9 +46,11 @@ def _round(counter: tuple[Array, ...], key: tuple[Array, ...], passed: tuple[Arr
     return c0, low1, c2, low0
 
 
-def _block(number: Array, tag: Array, round: Array, part: Array, seed: tuple[Array, ...]) -> tuple[Array, ...]:
-    return philox4x32((number, tag, round, part), seed)
+def _block(
+    number: Array, tag: Array, round: Array, part: Array, seed: tuple[Array, ...], rolled: bool = False
+) -> tuple[Array, ...]:
+    return philox4x32((number, tag, round, part), seed, rolled)
 
 
-STREAM = BlockStream(_block, lanes=4, rows=4, parts=2)
+STREAM = BlockStream(_block, lanes=4, rows=4, parts=2, brief=functools.partial(_block, rolled=True))
 """Blocks of four words, from a seed of two."""

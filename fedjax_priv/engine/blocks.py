@@ -94,8 +94,11 @@ def _run_blocks(
     """The rows of one device, of which the first is client `first` of `n`, in blocks of at most `most`."""
     local = num_rows(rows)
     count = math.ceil(local / most)
+    if count == 1:
+        summand, out = fn(shared, first + jnp.arange(local) < n, *rows)
+        return jax.tree.map(_from_zero, summand), out
     size = math.ceil(local / count)
-    order = None if work is None or count == 1 else jnp.argsort(work, stable=True)
+    order = None if work is None else jnp.argsort(work, stable=True)
     part = lambda a, start: jax.lax.dynamic_slice_in_dim(a, start, size)
 
     @functools.partial(jax.jit, inline=True)  # traced once, for its shapes and for the loop
@@ -119,6 +122,11 @@ def _run_blocks(
         return sums, out
     back = jnp.argsort(order)
     return sums, jax.tree.map(lambda a: a[back], out)
+
+
+def _from_zero(summand: Array) -> Array:
+    """0.0 for -0.0, as in a sum over several blocks."""
+    return summand + jnp.zeros_like(summand) if jnp.issubdtype(summand.dtype, jnp.inexact) else summand
 
 
 def _bytes_of_a_row(rows: PyTree) -> int:

@@ -7,6 +7,7 @@ they survived. With `threshold` of them a secret is known, and the owner's publi
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
 from fedjax_priv.layers.secure_sum.opening import Opened, fits, rebuild
@@ -23,10 +24,8 @@ class KnownSecrets(NamedTuple):
     target: Bool[Array, " n"]  # honest survivors whose seed is known
 
 
-def known_secrets(quorum: Quorum, header: Opened, roster: Roster, colluders: Colluders | None) -> KnownSecrets:
-    """Keys and seeds of users, from what was opened and what colluders bring; None: the server alone."""
-    if colluders is None:
-        colluders = _nobody(quorum, roster)
+def known_secrets(quorum: Quorum, header: Opened, roster: Roster, colluders: Colluders) -> KnownSecrets:
+    """Keys and seeds of users, from what was opened and what colluders bring."""
     member = colluders.member
     keys, known = _of_kind(quorum, header, roster, colluders, seed=False)
     seeds, seed_known = _of_kind(quorum, header, roster, colluders, seed=True)
@@ -49,7 +48,8 @@ def _of_kind(
     return secrets, enough & fits(quorum, roster, secrets, jnp.full_like(member, seed))
 
 
-def _nobody(quorum: Quorum, roster: Roster) -> Colluders:
+def nobody(quorum: Quorum, roster: Roster) -> Colluders:
+    """Colluders of a server that is alone."""
     n = roster.client.size
-    zeros = lambda *shape: jnp.zeros((n, *shape), jnp.uint32)
-    return Colluders(jnp.zeros(n, bool), zeros(quorum.words), zeros(quorum.holders, 2 * quorum.words))
+    zeros = lambda *shape: jnp.asarray(np.zeros((n, *shape), np.uint32))
+    return Colluders(jnp.asarray(np.zeros(n, bool)), zeros(quorum.words), zeros(quorum.holders, 2 * quorum.words))

@@ -21,7 +21,7 @@ from fedjax_priv.layers.secure_sum.masked_sum import Protocol, bound, private_ma
 from fedjax_priv.layers.secure_sum.opening import Opened
 from fedjax_priv.layers.secure_sum.sharing import Roster
 from fedjax_priv.leakage.colluders import Colluders
-from fedjax_priv.leakage.known_secrets import KnownSecrets, known_secrets
+from fedjax_priv.leakage.known_secrets import KnownSecrets, known_secrets, nobody
 
 BLOCK = 8
 """Number of uploads `[d]` on the device at once."""
@@ -56,7 +56,9 @@ def residuals(view: View, protocol: Protocol, colluders: Colluders | None = None
         raise ValueError("protocol must be one whose masks are added, elide=False: elided, uploads are the values")
     _validate.one_of([name for name, one in view.header.items() if isinstance(one, Opened)], layer=layer)
     roster, header = view.public[layer], view.header[layer]
-    if colluders is not None:
+    if colluders is None:
+        colluders = nobody(protocol.quorum, roster)
+    else:
         _check(protocol, colluders, roster)
     known = _known(protocol.quorum, header, roster, colluders)
     slots = np.flatnonzero(np.asarray(known.target))
@@ -90,19 +92,19 @@ def _of_block(
     protocol: Protocol, roster: Roster, known: KnownSecrets, located: PyTree, uploads: Array, slots: np.ndarray
 ) -> tuple[np.ndarray, ...]:
     """Coordinates, clients and values of the clients `slots`, where anything was sent."""
-    padded = jnp.asarray(np.resize(slots, BLOCK))
-    rows = padded, uploads[padded], jax.tree.map(lambda a: a[padded], located)
-    value, chosen = (np.asarray(a)[: len(slots)] for a in _take_off(protocol, roster, known, rows))
+    padded = np.resize(slots, BLOCK)
+    found = _take_off(protocol, roster, known, padded, uploads, located)
+    value, chosen = (np.asarray(a)[: len(slots)] for a in found)
     row, coordinate = np.nonzero(chosen)
     return coordinate, slots[row], value[row, coordinate]
 
 
 @functools.partial(jax.jit, static_argnums=0)
 def _take_off(
-    protocol: Protocol, roster: Roster, known: KnownSecrets, rows: tuple
+    protocol: Protocol, roster: Roster, known: KnownSecrets, slot: Array, uploads: Array, located: PyTree
 ) -> tuple[UInt32[Array, "b d"], Bool[Array, "b d"]]:
-    """Uploads without the known masks, and where anything was sent."""
-    slot, uploads, located = rows
+    """Uploads of the clients `slot` without the known masks, and where anything was sent."""
+    uploads, located = jax.tree.map(lambda a: a[slot], (uploads, located))
     d = uploads.shape[1]
     seeds, meets, plus = jax.vmap(functools.partial(_known_pairs, protocol, roster, known))(slot)
     seeds = jax.lax.optimization_barrier(seeds)  # as in `pairs_of`

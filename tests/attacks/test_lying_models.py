@@ -97,6 +97,12 @@ HONEST, TO_ALL = 1, 2
 
 
 @functools.cache
+def first_model():
+    with jax.ensure_compile_time_eval():  # as below
+        return jax.jit(MODEL.init)(jax.random.key(0))
+
+
+@functools.cache
 def digits():
     with jax.ensure_compile_time_eval():  # the first call may be in a trace
         return jax.tree.map(jnp.asarray, data.federate(data.digits(), N, "iid"))
@@ -112,7 +118,7 @@ def by_round(key, state):
 @functools.cache
 def program(bind):
     system = secagg(LOCAL, num_clients=N, bind_model=bind, lying_server=LyingServer(models=by_round), mesh=None)
-    return jax.jit(system.step), jax.jit(lambda: system.init(KEY, MODEL.init(jax.random.key(0)), digits()))()
+    return jax.jit(system.step), jax.jit(lambda: system.init(KEY, first_model(), digits()))()
 
 
 def one_round(bind, round=0):
@@ -125,7 +131,7 @@ def one_round(bind, round=0):
 @jax.jit
 def trained(round):
     """What clients train from the model, each alone."""
-    key, params = named(jax.random.fold_in(KEY, round), "local"), MODEL.init(jax.random.key(0))
+    key, params = named(jax.random.fold_in(KEY, round), "local"), first_model()
     who = cohort_of(N)._replace(round=jnp.full(N, round))
     return LOCAL.apply(key, LOCAL.init(N, params), params, digits(), who)[0]
 
@@ -140,7 +146,7 @@ def target_update(round):
 def output_bias():
     """Which coordinates are the bias of the output."""
     is_it = lambda path, a: jnp.full_like(a, path[0].key == "Dense_2" and path[1].key == "bias")
-    return np.asarray(ravel_pytree(jax.tree.map_with_path(is_it, MODEL.init(jax.random.key(0))))[0]) == 1
+    return np.asarray(ravel_pytree(jax.tree.map_with_path(is_it, first_model()))[0]) == 1
 
 
 def test_the_secure_sum_is_the_targets_update_unless_masks_depend_on_the_model():
@@ -157,7 +163,7 @@ def test_the_secure_sum_is_the_targets_update_unless_masks_depend_on_the_model()
 
 @pytest.mark.parametrize("size", [1.0, 1e6])
 def test_no_input_is_too_large_for_a_dead_layer(size):
-    params = MODEL.init(jax.random.key(0))
+    params = first_model()
     dead = jax.tree.map(
         lambda a: a[0], SUPPRESSION.models(KEY, RoundState(jnp.int32(0), (), params, (), (), (), ())).params
     )

@@ -30,12 +30,11 @@ def layer_of(n, **how):
 
 @functools.partial(jax.jit, static_argnames="layer")
 def close(layer, x, told, helps):
-    """A round of which the server tells lies; None: the truth."""
+    """A round of which the server tells lists."""
     n, cohort, everyone = len(x), cohort_of(len(x), round=3), jnp.ones(len(x), bool)
     private, public, _ = layer.advertise(KEY, layer.init(KEY, n), cohort)
     upload, _, sent = layer.encode(KEY, private, public, x, cohort)
-    lies = {} if told is None else {"lists": Lists(told, helps)}
-    header, bits = layer.disclose(private, public, sent.clear, everyone, everyone, **lies)
+    header, bits = layer.disclose(private, public, sent.clear, everyone, everyone, lists=Lists(told, helps))
     received = layer.decode(header, public, layer.combine.lower(layer.combine.lift(upload, everyone, cohort.group)))
     view = View(upload, sent.clear, everyone, {"mask": public}, {"mask": header}, ())
     return view, received, private, bits
@@ -44,9 +43,9 @@ def close(layer, x, told, helps):
 def play(n, lies=None, colluding=(), **how):
     """What the server is sent, and what colluders bring to it; the values of clients."""
     value = np.random.default_rng(n).integers(-1000, 1001, (n, D))
-    helps, told = jnp.asarray(np.isin(np.arange(n), colluding)), None
+    helps, told = jnp.asarray(np.isin(np.arange(n), colluding)), jnp.ones((n, n), bool)
     if lies is not None:
-        told = lies.lists(jnp.ones(n, bool), cohort_of(n))
+        told = lies.lists(told[0], cohort_of(n))
     layer = layer_of(n, **how)
     view, received, private, _ = close(layer, field.from_signed(jnp.asarray(value, jnp.int32)), told, helps)
     return view, Colluders(helps, *only_rows(helps, (private.key, private.shares))), value, received
@@ -97,7 +96,8 @@ def test_two_signed_lists_expose_clients_one_by_one_if_the_threshold_is_too_low(
 @pytest.mark.parametrize(("n", "threshold", "c"), [(100, 67, 0), (100, 67, 33), (31, 16, 0), (30, 21, 2), (7, 7, 3)])
 def test_lists_are_such_as_clients_accept_and_open_what_is_needed(n, threshold, c):
     colluding = range(n - c, n)
-    told = np.asarray(split_lists(n, threshold, target=1, colluding=colluding).lists(jnp.ones(n, bool), cohort_of(n)))
+    lists = jax.jit(split_lists(n, threshold, target=1, colluding=colluding).lists)
+    told = np.asarray(lists(jnp.ones(n, bool), cohort_of(n)))
     assert told.diagonal().all() and (told.sum(1) >= threshold).all() and told[:, n - c :].all()
     missing = (~told)[: n - c].sum(0)
     read = missing == 0

@@ -31,18 +31,38 @@ def sum_read(info):
     return sorted({*left.client.tolist()}), np.where(total > Q // 2, total - Q, total)
 
 
+REPLAYED, NUDGED, MOVED = 0, 1, 2
+"""What the server does in rounds 0 and 1, 2 and 3, 4 and 5: it repeats its model, nudges it, or lets it move."""
+
+
+def by_round(key, state):
+    """One attack for all three."""
+    plain, nudged = (replay(MODEL, TARGET, N, nudge=nudge).models(key, state) for nudge in (False, True))
+    models = jnp.concatenate([plain.params, nudged.params, state.params[None]])
+    return plain._replace(
+        params=models, row=jnp.stack([plain.row, 2 + nudged.row, 4 + 0 * plain.row])[state.round // 2]
+    )
+
+
 @functools.cache
-def two_rounds(refuse, nudge=False, replayed=True):
-    """Two rounds of a server that repeats its model, or lets it move; and the states around them."""
-    lies, data = replay(MODEL, TARGET, N, nudge=nudge), targets(N, D)
+def program(refuse):
+    """A round, and the first state."""
+    lies, data = replay(MODEL, TARGET, N)._replace(models=by_round), targets(N, D)
     local = once_per_model(towards_target()) if refuse else towards_target()
-    lies = lies if replayed else lies._replace(models=None)
     system = secagg(
         local, num_clients=N, levels=LEVELS, consistency=True, lying_server=lies, observe=lambda view: view, mesh=None
     )
-    step, state = jax.jit(system.step, compiler_options=QUICK), jax.jit(lambda: system.init(KEY, MODEL, data))()
-    between, first = step(KEY, state, data)
-    after, second = step(KEY, between, data)
+    step = jax.jit(lambda state: system.step(KEY, state, data), compiler_options=QUICK)
+    return step, jax.jit(lambda: system.init(KEY, MODEL, data))()
+
+
+@functools.cache
+def two_rounds(refuse, what=REPLAYED):
+    """Two rounds of a server, and the states around them."""
+    step, state = program(refuse)
+    state = state._replace(round=jnp.int32(2 * what))
+    between, first = step(state)
+    after, second = step(between)
     return (first, second), (state, between, after)
 
 
@@ -61,7 +81,7 @@ def test_two_attempts_of_a_round_give_away_who_was_left_out():
     assert everyone == [*range(N)] and others == [i for i in range(N) if i != TARGET]
     assert 0 < np.abs(whole - rest - alone()).max() <= 2 * N < np.abs(alone()).max() / 20
     assert np.abs(whole - alone()).max() > 100 * N < np.abs(rest - alone()).max()
-    moved, _ = two_rounds(False, replayed=False)
+    moved, _ = two_rounds(False, MOVED)
     assert np.abs(whole - sum_read(moved[1])[1] - alone()).max() > 100 * N
 
 
@@ -81,7 +101,7 @@ def test_clients_that_train_no_model_twice_send_nothing_the_second_time():
 
 def test_a_nudge_of_one_number_by_the_least_step_is_another_model():
     """What clients cannot refuse: the difference is the target's update as before."""
-    (first, again), (_, between, after) = two_rounds(True, nudge=True)
+    (first, again), (_, between, after) = two_rounds(True, NUDGED)
     (everyone, whole), (others, rest) = sum_read(first), sum_read(again)
     assert len(everyone) == N and others == [i for i in range(N) if i != TARGET]
     assert np.abs(whole - rest - alone()).max() <= 2 * N and not again.measured["sat_out"].any()

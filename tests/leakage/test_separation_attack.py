@@ -22,7 +22,6 @@ CASES = {
     "server alone": (SPARSE, dict(lost=(1, 6, 9))),
     "colluders": (SPARSE, LOSS),
     "colluders, some gone": (SPARSE, LOSS | dict(gone=(2, 5))),
-    "neighbours": (SPARSE | dict(alpha=1.0, neighbours=6, threshold=3), LOSS),
 }
 
 

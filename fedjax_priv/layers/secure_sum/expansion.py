@@ -38,6 +38,7 @@ class Expansion(NamedTuple):
     located: bool  # whether `chosen` travels with an upload, rather than being all coordinates
 
 
+@functools.lru_cache  # protocols of equal terms are equal, so that what is compiled for one serves all
 def whole(prg: Prg, *, elide: bool = False, modulus: Modulus = FIELD) -> Expansion:
     """Every coordinate of every pair: b_ij = 1 (SecAgg). Masks are added in `modulus`."""
 
@@ -81,6 +82,7 @@ def dense(probability: float | Array, prg: Prg, *, elide: bool = False) -> Expan
     return Expansion(pairs, located=True)
 
 
+@functools.lru_cache  # protocols of equal terms are equal, so that what is compiled for one serves all
 def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) -> Expansion:
     """The ones of b_ij drawn directly, by the geometric gaps between them: O(m + a d m) work for one in 1/a.
 
