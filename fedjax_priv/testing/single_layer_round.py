@@ -18,18 +18,18 @@ def cohort_of(n: int, *, group: Any = None, weight: Any = None, round: int = 0) 
       >>> print(cohort_of(4, group=[0, 0, 1, 1]).group)
       [0 0 1 1]
     """
-    cohort = Cohort(
-        client=np.arange(n, dtype=np.int32),
-        round=np.full(n, round, np.int32),
-        weight=np.full(n, 1 / n, np.float32) if weight is None else _row(weight, np.float32),
-        selected=np.ones(n, bool),
-        byzantine=np.zeros(n, bool),
-        group=np.zeros(n, np.int32) if group is None else _row(group, np.int32),
-        gain=np.ones(n, np.float32),
-        participation=np.ones(n, np.float32),
-        staleness=np.zeros(n, np.int32),
+    ones = _row(np.ones(n), np.float32)  # from NumPy: nothing is compiled
+    return Cohort(
+        client=_row(np.arange(n), np.int32),
+        round=_row(np.full(n, round), np.int32),
+        weight=_row(np.full(n, 1 / n) if weight is None else weight, np.float32),
+        selected=_row(np.ones(n), bool),
+        byzantine=_row(np.zeros(n), bool),
+        group=_row(np.zeros(n) if group is None else group, np.int32),
+        gain=ones,
+        participation=ones,
+        staleness=_row(np.zeros(n), np.int32),
     )
-    return jax.device_put(cohort)  # nothing is compiled
 
 
 def _row(values: Any, dtype: Any) -> Array:
