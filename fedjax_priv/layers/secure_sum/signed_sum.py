@@ -105,6 +105,8 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, modulus: Modulus, 
         cut = lambda a: jnp.pad(a, missing).reshape(users, parts, wide)
 
         def one(rows: Signed) -> Array:
+            if parts == 1:
+                return tile(jax.tree.map(lambda a: a[:, 0], rows), round)
             add = lambda total, part: (modulus.add(total, tile(part, round)), None)
             nothing = jnp.zeros((len(rows.keep), d), jnp.uint32)
             return lax.scan(add, nothing, jax.tree.map(lambda a: jnp.swapaxes(a, 0, 1), rows))[0]

@@ -17,15 +17,18 @@ def in_tiles(tile: Callable[[PyTree], PyTree], rows: PyTree, busy: Bool[Array, "
       busy: which rows need work; others may be zeros. They share tiles, and a tile of them is skipped.
       tall: most rows of a tile.
     """
-    users = len(busy)
-    tiles = -(-users // tall)
-    tall = -(-users // tiles)
-    order = jnp.argsort(~busy) if tall > 1 else jnp.arange(users)
 
     def one(part: tuple) -> PyTree:
         busy, rows = part
         nothing = lambda rows: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(tile, rows))
         return lax.cond(busy.any(), tile, nothing, rows)
+
+    users = len(busy)
+    tiles = -(-users // tall)
+    if tiles == 1:
+        return one((busy, rows))
+    tall = -(-users // tiles)
+    order = jnp.argsort(~busy) if tall > 1 else jnp.arange(users)
 
     def cut(a: Array) -> Array:
         missing = [(0, tiles * tall - users), *[(0, 0)] * (a.ndim - 1)]
