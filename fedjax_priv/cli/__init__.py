@@ -5,6 +5,7 @@
   the scripts of reproduce. `plot_command`: plot. `atlas_command`: atlas. `suggestions`: the word that
   was probably meant.
 - `program_cache`: where compiled programs are kept. `json_file`: the file of `--json`.
+  `picture_file`: that of a picture.
 - `experiment`: a system, its data and its model from options. `byzantine`: rules and attacks from options.
 - `budget`: noise for an eps, and rounds within one, in run.
 - `run_options`: options of run and sweep. `options`, `option_types`: options from the signatures of functions.

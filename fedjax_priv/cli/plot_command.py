@@ -10,6 +10,7 @@ import xarray as xr
 from fedjax_priv import systems
 from fedjax_priv.analysis import bands, curves
 from fedjax_priv.analysis.curve_bands import common_adversary
+from fedjax_priv.cli import picture_file
 from fedjax_priv.cli.result_tables import plain_table, show_table
 from fedjax_priv.runs.records import run_folder
 from fedjax_priv.runs.records.manifest import OF_THE_END, lasting
@@ -53,7 +54,7 @@ def plot(folders: Sequence[pathlib.Path], x: str, y: str, adversary: str | None,
     results = joined({folder: run_folder.load(folder) for folder in _runs(folders)}, spent=x == "epsilon")
     figure = curves(results, x, y, adversary=adversary)
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=150)
+    picture_file.write(figure, out)
     whose = common_adversary([*results.values()], adversary) if x == "epsilon" else None
     rows = [row for name, result in results.items() for row in _rows(name, result, x, y, whose)]
     _show(rows, f"{y} against {x}" + (f" of {whose}" if whose else ""), x, y, out)

@@ -1,11 +1,13 @@
 """`fedjax-priv plot` on recorded results: what is one line, what it is called, and what is refused."""
 
+import contextlib
 import json
 import pathlib
 
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.figure import Figure
 
 from children import command
 from fedjax_priv.cli.plot_command import joined
@@ -65,6 +67,22 @@ def test_eps_of_the_table_is_of_the_adversary_of_the_figure_whom_it_names(tmp_pa
     assert json.loads((tmp_path / "a.json").read_text())[0]["adversary"] == "outsider, replacement"
     command("plot", tmp_path / "runs", "--out", out, "--json", tmp_path / "b.json")
     assert {row["adversary"] for row in json.loads((tmp_path / "b.json").read_text())} == {None}
+
+
+def test_a_picture_that_is_interrupted_leaves_the_one_before(tmp_path, monkeypatch):
+    recorded(tmp_path / "runs", "a", 0.9)
+    out = tmp_path / "plot.svg"
+    out.write_text("before")
+
+    def interrupted(figure, file, **how):
+        with open(file, "wb") if isinstance(file, pathlib.Path) else contextlib.nullcontext(file) as begun:
+            begun.write(b"<svg")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Figure, "savefig", interrupted)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        command("plot", tmp_path / "runs", "--out", out)
+    assert out.read_text() == "before" and {path.name for path in tmp_path.iterdir()} == {"runs", "plot.svg"}
 
 
 def test_the_same_run_twice_says_nothing_about_noise(tmp_path):

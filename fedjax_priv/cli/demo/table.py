@@ -9,6 +9,7 @@ import xarray as xr
 
 from fedjax_priv.analysis import learning_curves
 from fedjax_priv.audit import Finding, verdict
+from fedjax_priv.cli import picture_file
 from fedjax_priv.cli.demo.audits import CONFIDENCE, DELTA
 from fedjax_priv.cli.demo.case_table import Size
 from fedjax_priv.cli.demo.common_setting import TURNED
@@ -99,6 +100,6 @@ def _meaning(size: Size, limit: float) -> str:
 
 def write(out: pathlib.Path, rows: Sequence[Row], results: Mapping[str, xr.Dataset]) -> None:
     """`demo.png` and `demo.json`."""
-    learning_curves(results).savefig(out / "demo.png", dpi=150)
+    picture_file.write(learning_curves(results), out / "demo.png")
     atomic_file.write(out / "demo.json", atomic_file.to_json([each._asdict() for each in rows]))
     Terminal(soft_wrap=True).print(f"figure: {out / 'demo.png'}, table: {out / 'demo.json'}")
