@@ -1,6 +1,6 @@
 """Runs the same rounds on two adjacent inputs, many times, and scores what an adversary sees of each run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -119,8 +119,11 @@ def scores_of_kin(
     trials: int,
     rounds: int,
     at_once: int,
-) -> list[Worlds]:
-    """As `scores`, for canaries that differ in their inputs only, each with its key: one program runs all of them."""
+) -> Iterator[Worlds]:
+    """As `scores`, for canaries that differ in their inputs only, each with its key: one program runs all of them.
+
+    The trials of a canary are run when its scores are asked for.
+    """
     canary = kin[0]
     one = watched(make, canary.local, canary.data, score, params, rounds)
 
@@ -134,11 +137,9 @@ def scores_of_kin(
         variant = jnp.arange(trials) // 2 % (canary.variants or 1)  # half of the trials choose a test: every other one
         return in_batches(trial, (jax.random.split(key, trials), variant), at_once)
 
-    def both(key: Key, inputs: tuple[PyTree, PyTree]) -> Worlds:
-        pairs = zip(jax.random.split(key), inputs, strict=True)
-        return Worlds(*(jax.tree.map(np.asarray, world(*each)) for each in pairs))
-
-    return [both(key, each.inputs) for key, each in zip(keys, kin, strict=True)]
+    for key, each in zip(keys, kin, strict=True):
+        pairs = zip(jax.random.split(key), each.inputs, strict=True)
+        yield Worlds(*(jax.tree.map(np.asarray, world(*pair)) for pair in pairs))
 
 
 def watched(
