@@ -14,12 +14,12 @@ from helpers import targets, towards_target
 N, D = 8, 40
 MASKED = dict(num_clients=N, dropout=0.3)
 MOST = {
-    "fedavg": (1050, 0, systems.fedavg),
-    "fedavg, lossy": (1430, 6, functools.partial(systems.fedavg, dropout=0.3)),
-    "secagg": (7610, 15, functools.partial(systems.secagg, **MASKED)),
-    "sparse_secagg": (7720, 15, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
+    "fedavg": (930, 0, systems.fedavg),
+    "fedavg, lossy": (1290, 6, functools.partial(systems.fedavg, dropout=0.3)),
+    "secagg": (5540, 15, functools.partial(systems.secagg, **MASKED)),
+    "sparse_secagg": (5950, 15, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
     "fedrep": (
-        9310,
+        7200,
         31,
         functools.partial(systems.fedrep, num_params=D, ratio=0.5, aggregate=aggregators.coordinate_median(), **MASKED),
     ),
@@ -28,7 +28,7 @@ MOST = {
         16,
         functools.partial(systems.wireless, clip=1.0, noise_variance=0.1, receiver_noise=0.1, participation=0.9),
     ),
-    "cdp_fl": (4340, 14, functools.partial(systems.cdp_fl, **MASKED)),
+    "cdp_fl": (2950, 14, functools.partial(systems.cdp_fl, **MASKED)),
 }
 """Lines of StableHLO that a round may have, a tenth more than today, and calls of JAX's Threefry, each of which is
 a loop of a dozen kernels on a CPU."""
