@@ -71,10 +71,11 @@ def switched(monkeypatch, cache, names, broken):
     def scores(make, kin, score, keys, *, params, trials, rounds, at_once):
         number, variants = next(calls), kin[0].variants or 1
         if number not in cache:
-            cache[number] = real_scores(
+            every = real_scores(
                 make, _with_breaks(kin, names), _of_variant(score, variants), keys, params=params,
                 trials=trials * len(names), rounds=rounds, at_once=at_once,
             )  # fmt: skip
+            cache[number] = [*every]
             NOW.pop("number")
         own = np.arange(trials * len(names)) // 2 % (len(names) * variants) // variants == names.index(broken)
         return [Worlds(*(jax.tree.map(lambda a: a[own], world) for world in each)) for each in cache[number]]

@@ -1,3 +1,4 @@
+import functools
 import inspect
 
 import jax
@@ -24,10 +25,14 @@ def test_accuracy_and_loss_are_scikit_learns_for_any_batch_size(batch_size):
     np.testing.assert_allclose(got["test_loss"], log_loss(y, probability, labels=range(4)), rtol=1e-5)
 
 
-def test_the_model_sees_at_most_a_batch_and_is_compiled_for_no_other_size():
+@pytest.mark.parametrize(
+    "measure", [accuracy, functools.partial(attack_success, target=1, trigger=np.copy)], ids=["accuracy", "attack"]
+)
+def test_the_model_sees_at_most_a_batch_and_is_compiled_for_no_other_size(measure):
     x, y = np.zeros((10, 2, 3), np.float32), np.zeros(10, np.int32)
     model = Model(init=lambda key: None, apply=lambda params, x: x.reshape(x.shape[0], 6) @ params)
-    text = jax.jit(lambda w, x: accuracy(model, x, y, batch_size=4)(w)).lower(np.zeros((6, 7), np.float32), x).as_text()
+    evaluate = measure(model, x, y, batch_size=4)
+    text = jax.jit(evaluate).lower(np.zeros((6, 7), np.float32)).as_text()
     assert "tensor<4x1x7xf32>" in text
     assert "tensor<10x1x7xf32>" not in text and text.count("stablehlo.dot_general") == 1
 

@@ -12,7 +12,7 @@ from audit.test_looks import CLIENTS, DATA, KEY, central, tried
 from fedjax_priv.audit.crafted_canaries import scaled_canary
 from fedjax_priv.audit.kin import families, in_first_round, in_one_form
 from fedjax_priv.audit.readings import along
-from fedjax_priv.audit.worlds import Seen
+from fedjax_priv.audit.worlds import Seen, scores, scores_of_kin
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.testing import cohort_of
@@ -66,3 +66,12 @@ def test_a_vector_is_computed_once_for_a_round():
     first, second = (Seen(jnp.array(row), *[()] * 5) for row in ([1.0, 2.0], [3.0, 4.0]))
     assert [float(reading(seen, ones)[0]) for seen in (first, first, second, first)] == [3, 3, 7, 3]
     assert [seen.before[0] for seen in asked] == [1, 3, 1]
+
+
+def test_each_canary_has_trials_of_its_own_key():
+    canary, keys, how = given_updates()[0][0], jax.random.split(KEY), dict(params=jnp.zeros(4), trials=4, at_once=4)
+    score = lambda seen: seen.after[0]
+    first, second = scores_of_kin(central(1.0), [canary] * 2, score, [*keys], rounds=1, **how)
+    alone = scores(central(1.0), canary, score, keys[1], **how)
+    np.testing.assert_array_equal(second.first, alone.first)
+    assert len({*first.first, *first.second, *second.first, *second.second}) == 16
