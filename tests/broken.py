@@ -65,7 +65,7 @@ def rooted(make):
 
 
 def switched(monkeypatch, cache, names, broken):
-    """`ledger_entries.scores` that runs all breaks with the first canary that is asked for, and keeps the scores."""
+    """`scores_of_kin` that runs all breaks with the first canaries that are asked for, and keeps the scores."""
     calls = iter(range(100))
 
     def scores(make, kin, score, keys, *, params, trials, rounds, at_once):

@@ -94,7 +94,7 @@ def dirac_canary(
 
 
 def _silenced(sent: Local, whether: ArrayLike) -> Local:
-    """Client 0 may send 0 in all rounds after the first."""
+    """The same, but if `whether`, client 0 sends 0 in all rounds after the first."""
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
         update, *rest = sent.apply(key, memory, params, data, cohort)

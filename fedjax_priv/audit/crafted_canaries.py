@@ -80,7 +80,7 @@ def spike_canary(
 
 
 def _silenced(trained: Local, whether: ArrayLike) -> Local:
-    """The sample's gradient may be 0 in all rounds after the first."""
+    """The same, but if `whether`, the gradient of the sample is 0 in all rounds after the first."""
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> tuple:
         examples, factor = data.examples

@@ -24,16 +24,10 @@ _EVERY_ROUND, _MOST_ROUNDS = 8, 15
 
 
 def along(vector: Vector) -> Reading:
-    """The reading of a vector: its inner product with u, and the terms of this sum.
-
-    The vector of a round is computed once, however many scores look at it.
-    """
-    last: list = []
+    """The reading of a vector: its inner product with u, and the terms of this sum."""
 
     def reading(seen: Seen, u: Array) -> tuple[Array, Array]:
-        if not (last and last[0] is seen):
-            last[:] = [seen, vector(seen)]
-        terms = u * last[1]
+        terms = u * vector(seen)
         return terms.sum(), terms
 
     return reading

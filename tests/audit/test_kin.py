@@ -11,8 +11,7 @@ from audit.test_looks import CLIENTS, DATA, KEY, central, tried
 
 from fedjax_priv.audit.crafted_canaries import scaled_canary
 from fedjax_priv.audit.kin import families, in_first_round, in_one_form
-from fedjax_priv.audit.readings import along
-from fedjax_priv.audit.worlds import Seen, scores, scores_of_kin
+from fedjax_priv.audit.worlds import scores, scores_of_kin
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.testing import cohort_of
@@ -58,14 +57,6 @@ def test_canaries_of_other_shapes_are_other_programs():
     first, second = (tried(central(1.0), rounds)[2][0][0].canary for rounds in (1, 2))
     longer = first._replace(inputs=tuple(jnp.zeros((CLIENTS, 5)) for _ in range(2)))
     assert families([first, longer, second, first._replace(silenced=None)]) == [[0, 2], [1], [3]]
-
-
-def test_a_vector_is_computed_once_for_a_round():
-    asked, ones = [], jnp.ones(2)
-    reading = along(lambda seen: asked.append(seen) or seen.before)
-    first, second = (Seen(jnp.array(row), *[()] * 5) for row in ([1.0, 2.0], [3.0, 4.0]))
-    assert [float(reading(seen, ones)[0]) for seen in (first, first, second, first)] == [3, 3, 7, 3]
-    assert [seen.before[0] for seen in asked] == [1, 3, 1]
 
 
 def test_each_canary_has_trials_of_its_own_key():
