@@ -176,7 +176,7 @@ print(f"client 0 proposes {np.sort(proposals[0]).tolist()}, its largest coordina
 # whenever $\alpha < d/(3d-2)$. We let a client propose many times and count.
 
 # %%
-D, DRAWS = 20, 400_000
+D, DRAWS = 20, 100_000
 alphas = np.array([0.1, 0.2, 0.3, 0.5, 0.8])
 vector = jnp.zeros(D).at[3].set(1.0)
 
