@@ -35,6 +35,30 @@ def test_scipy_finds_no_less_noise_over_all_users_at_once(seed):
     np.testing.assert_allclose(q, solved.x.reshape(3, 4).T, rtol=2e-3)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_scipy_finds_no_less_noise_under_limits_of_energy(seed):
+    """One problem of T K unknowns: a user without energy, one without budget, one that lacks neither, one both."""
+    rng = np.random.default_rng(seed)
+    w, budgets = theory.contraction_weights(4, 0.6), np.array([40.0, 0.5, 40.0, 0.9])
+    prices, energy = 1 / rng.exponential(size=(4, 4)), np.array([1.0, 200.0, np.inf, 0.0])
+    middle = theory.allocate(w, budgets[3]).squared_levels
+    energy[3] = 0.9 * prices[:, 3] @ middle
+    found = theory.allocate_orthogonal(w, budgets, 0.9, prices=prices, energy=energy)
+    q = found.squared_levels
+    assert (q.sum(0) <= budgets).all() and ((prices * q).sum(0) <= energy).all()
+    assert found.energy_prices[0] > 0 == found.privacy_prices[0] and found.energy_prices[1] == 0
+    assert found.energy_prices[2] == 0 == found.privacy_prices[2] and found.energy_prices[3] > 0
+    rows = lambda x: x.reshape(4, 4)
+    solved = optimize.minimize(
+        lambda x: (w / rows(x)).sum(), np.minimum(q.T * 0.9, 0.5).ravel(), method="SLSQP",
+        jac=lambda x: -(w / np.square(rows(x))).ravel(), bounds=[(1e-4, 0.9)] * 16,
+        constraints=[{"type": "ineq", "fun": lambda x: budgets - rows(x).sum(1)}]
+        + [{"type": "ineq", "fun": lambda x, k=k: 1 - rows(x)[k] @ prices[:, k] / energy[k]} for k in (0, 1, 3)],
+        options={"maxiter": 1000, "ftol": 1e-10},
+    )  # fmt: skip
+    assert theory.noise_cost(w, q) == pytest.approx(solved.fun, rel=1e-6)  # its line search may end at the last bits
+
+
 def test_prices_certify_the_levels():
     """Without caps the value is the dual's, `sum_k (2 sum_t sqrt(w_t nu_k) - nu_k B_k)`, and in closed form."""
     budgets = np.array([0.25, 1.0, 3.0]) * BUDGET
@@ -92,6 +116,10 @@ test_bad_arguments = refused(
     (lambda: theory.allocate_orthogonal(WEIGHTS, np.ones((2, 2))), r"budgets must be numbers \[K\], .* shape \(2, 2\)"),
     (lambda: theory.allocate_orthogonal(WEIGHTS, np.array([1.0, 0.0])), r"budgets must be in \(0, inf\), got"),
     (lambda: theory.allocate_orthogonal(WEIGHTS, np.ones(3), 0.0), r"caps must be in \(0, inf\], got 0.0"),
+    (lambda: theory.allocate_orthogonal(WEIGHTS, np.ones(3), prices=np.ones(50)), r"prices .* \[50, 3\], got shape"),
+    (lambda: theory.allocate_orthogonal(WEIGHTS, np.ones(3), prices=-1.0), r"prices must be in \(0, inf\), got -1.0"),
+    (lambda: theory.allocate_orthogonal(WEIGHTS, np.ones(3), energy=0.0), r"energy must be in \(0, inf\], got 0.0"),
+    (lambda: theory.allocate_orthogonal(WEIGHTS, np.ones(3), energy=np.ones(2)), r"energy must be a number"),
     (
         lambda: theory.allocate_orthogonal(WEIGHTS, np.ones(3), np.ones(50)),
         r"caps must be a number, or \[T, K\], \[50, 3\], got shape \(50,\)",

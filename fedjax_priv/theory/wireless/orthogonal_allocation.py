@@ -14,7 +14,8 @@ import numpy as np
 
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers
-from fedjax_priv.theory.wireless.power_allocation import allocate_checked, checked_weights
+from fedjax_priv.theory.wireless.energy_allocation import allocate_energy, limits_of_users
+from fedjax_priv.theory.wireless.power_allocation import checked_weights
 
 
 class OrthogonalAllocation(NamedTuple):
@@ -22,25 +23,38 @@ class OrthogonalAllocation(NamedTuple):
 
     squared_levels: np.ndarray  # q_tk, [T, K]
     privacy_prices: np.ndarray  # nu_k >= 0, [K]; 0: the user has privacy budget left
+    energy_prices: np.ndarray  # kappa_k >= 0, [K]; 0: the user has energy left
 
 
-def allocate_orthogonal(weights: np.ndarray, budgets: np.ndarray, caps: Numbers = np.inf) -> OrthogonalAllocation:
-    """The squared levels with the least noise: `q_tk = min(Q_tk, sqrt(w_t / nu_k))`, `allocate` for each user alone.
+def allocate_orthogonal(
+    weights: np.ndarray,
+    budgets: np.ndarray,
+    caps: Numbers = np.inf,
+    *,
+    prices: Numbers = 1.0,
+    energy: Numbers = np.inf,
+) -> OrthogonalAllocation:
+    """The squared levels with the least noise, `allocate_energy` for each user alone.
 
-    `sum_t q_tk` does not exceed B_k. The weakest user does not limit the others. Yet with equal budgets the noise is at
-    least that of users that send at once, whose noise is one term of the sum over users here, and at most K times as
-    much. Liu and Simeone 2021, "Privacy for free" (orthogonal access).
+    `q_tk = min(Q_tk, sqrt(w_t / (nu_k + kappa_k e_tk)))`, with `sum_t q_tk <= B_k` and `sum_t e_tk q_tk <= E_k`. The
+    weakest user does not limit the others. Yet with equal budgets the noise is at least that of users that send at
+    once, whose noise is one term of the sum over users here, and at most K times as much. Liu and Simeone 2021,
+    "Privacy for free" (orthogonal access).
 
     Args:
       weights: w_t > 0, `[T]`, from `contraction_weights`.
       budgets: B_k > 0, `[K]`, each from `level_budget`, so each user may have its own eps and clip.
       caps: Q_tk > 0, `[T, K]` or a number: what power allows a user in a round, h_k^2 P_k / L^2.
+      prices: e_tk > 0, `[T, K]` or a number: the energy of a squared level of 1, such as L^2 / h_k^2.
+      energy: E_k > 0, `[K]` or a number: for all rounds together.
 
     Returns:
-      Float64 levels `[T, K]` and prices `[K]`. Their noise is `noise_cost(weights, squared_levels)`.
+      Float64 levels `[T, K]`, and prices `[K]` of privacy and energy. The noise of the levels is
+      `noise_cost(weights, squared_levels)`.
 
     Raises:
       ValueError: an argument outside its range, or of another shape.
+      FloatingPointError: numbers are too far apart for float64.
 
     Examples:
       >>> found = allocate_orthogonal(np.array([0.25, 1.0]), np.array([3.0, 1.5]), np.array([[9.0, 9.0], [9.0, 0.6]]))
@@ -49,6 +63,9 @@ def allocate_orthogonal(weights: np.ndarray, budgets: np.ndarray, caps: Numbers 
        [2.  0.6]]
       >>> print(found.privacy_prices.round(3))
       [0.25  0.309]
+      >>> found = allocate_orthogonal(np.array([0.25, 1.0]), np.array([3.0, 1.5]), energy=np.array([1.5, 9.0]))
+      >>> print(found.privacy_prices.round(3), found.energy_prices.round(3))  # only the first user lacks energy
+      [0. 1.] [1. 0.]
     """
     w = checked_weights(weights)
     limits, most = _validate.real("(0, inf)", budgets=budgets), _validate.real("(0, inf]", caps=caps)
@@ -57,8 +74,14 @@ def allocate_orthogonal(weights: np.ndarray, budgets: np.ndarray, caps: Numbers 
     shape = (w.size, limits.size)
     if most.shape not in ((), shape):
         raise ValueError(f"caps must be a number, or [T, K], {list(shape)}, got shape {most.shape}")
-    of_users = zip(limits, np.broadcast_to(most, shape).T, strict=True)
-    found = [allocate_checked(w, float(limit), cap) for limit, cap in of_users]
+    of_level = _validate.real("(0, inf)", prices=prices)
+    if of_level.shape not in ((), shape):
+        raise ValueError(f"prices must be a number, or [T, K], {list(shape)}, got shape {of_level.shape}")
+    of_round, of_user = limits_of_users(w, np.broadcast_to(of_level, shape), energy)
+    rows = zip(limits, of_round.T, of_user, np.broadcast_to(most, shape).T, strict=True)
+    found = [allocate_energy(w, float(budget), price, float(limit), cap) for budget, price, limit, cap in rows]
     return OrthogonalAllocation(
-        np.stack([each.squared_levels for each in found], axis=1), np.array([each.privacy_price for each in found])
+        np.stack([each.squared_levels for each in found], axis=1),
+        np.array([each.privacy_price for each in found]),
+        np.array([each.energy_price for each in found]),
     )
