@@ -37,6 +37,24 @@ def test_printed_figures(z, rate, rounds, added, replaced, taken, swapped):
     assert epsilon(z, rate, rounds, FIXED, "replacement") == pytest.approx(swapped, abs=6e-4)
 
 
+def test_the_central_limit_is_approached_and_reports_too_little():
+    """Figures of the paper's formula; as T grows at q sqrt(T) fixed, the exact eps falls to it from above."""
+    limit = lambda *rounds: sampled_gaussian.central_limit_sensitivity(list(rounds))
+    assert limit((Round(1.0, 0.01), 1000)) == pytest.approx(0.41452, abs=5e-6)
+    assert gaussian.epsilon(DELTA, 0.41452) == pytest.approx(1.6177, abs=5e-5)
+    parts = limit((Round(1.0, 0.01), 500), (Round(2.0, 0.02), 500))
+    assert parts**2 == pytest.approx(limit((Round(1.0, 0.01), 500)) ** 2 + limit((Round(2.0, 0.02), 500)) ** 2)
+    mu = np.sqrt(0.1 * np.expm1(1.0))
+    excess = []
+    for count in (100, 1000, 10_000):
+        rate = np.sqrt(0.1 / count)
+        assert limit((Round(1.0, rate), count)) == pytest.approx(mu, rel=1e-12)
+        excess.append(epsilon(1.0, rate, count) - gaussian.epsilon(DELTA, mu))
+    assert excess[0] > 1.5 * excess[1] > 2 * excess[2] > 0
+    assert limit((Round(1.0, 1.0), 4)) > 2  # everyone, at once: the Gaussian mechanism itself has 2
+    assert limit((Round(0.01, 0.1), 1)) == np.inf
+
+
 @functools.cache
 def by_dp_accounting(z, rate, rounds, relation="ADD_OR_REMOVE_ONE"):
     one = pld.from_gaussian_mechanism(
@@ -284,6 +302,13 @@ REFUSED = [
     (Round(1.0, 0.1, population=9, quorum=3, stays=1.5), r"stays must be in \[0, 1\], got 1.5"),
 ]
 test_refused = refused(*REFUSED, by=lambda one: sampled_gaussian.epsilon(DELTA, [(one, 1)]))
+test_the_central_limit_refuses = refused(
+    (Round(1.0, 0.1, FIXED), "rounds must be of Poisson sampling without a capacity or a quorum, got Round"),
+    (Round(1.0, 0.1, capacity=5, population=9), "rounds must be of Poisson sampling without a capacity or a quorum"),
+    (Round(1.0, 0.1, quorum=2, population=9), "rounds must be of Poisson sampling without a capacity or a quorum"),
+    (Round(0.0, 0.1), r"noise_multiplier must be in \(0, inf\), got 0.0"),
+    by=lambda one: sampled_gaussian.central_limit_sensitivity([(one, 1)]),
+)
 TWO = np.array([0.1, 0.2])
 test_refused_calls = refused(
     *(

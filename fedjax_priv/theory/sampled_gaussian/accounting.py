@@ -128,10 +128,11 @@ def noise_multiplier_for(
 
 
 def _mechanisms(rounds: Any, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:
-    return [(mechanism(one, neighbours), _validate.whole(rounds=count)) for one, count in _checked(rounds)]
+    return [(mechanism(one, neighbours), _validate.whole(rounds=count)) for one, count in checked_kinds(rounds)]
 
 
-def _checked(rounds: Any) -> Rounds:
+def checked_kinds(rounds: Any) -> Rounds:
+    """Pairs of a round and how many there are; the rounds and numbers themselves are not checked."""
     if isinstance(rounds, Round) or not isinstance(rounds, Sequence) or not all(map(_is_pair, rounds)):
         _validate.fail("rounds", rounds, "pairs (Round, number of rounds)")
     if not rounds:
@@ -158,7 +159,7 @@ def replacement_epsilon(delta: float, rounds: Rounds) -> float:
       0.21
     """
     target = _validate.number("(0, 1)", delta=delta)
-    kinds = _checked(rounds)
+    kinds = checked_kinds(rounds)
     step: Neighbours = "add/remove" if all(one.quorum is None for one, _ in kinds) else "zero-out"
     (_, remove), (_, add) = _accountant.composed(_mechanisms(rounds, step), FINE)
     share = np.linspace(0.02, 0.98, _SPLITS)

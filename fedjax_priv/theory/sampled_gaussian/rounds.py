@@ -70,7 +70,7 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
     Raises:
       ValueError: `neighbours` is none of the three, or "add/remove" with a quorum.
     """
-    z, q = _checked(one)
+    z, q = checked(one)
     of_sampling = {"poisson": _poisson, "fixed size": _fixed_size}
     row = _validate.choice(of_sampling, sampling=one.sampling)
     _validate.choice(dict.fromkeys(get_args(Neighbours)), neighbours=neighbours)
@@ -82,7 +82,8 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
     return _by_coins(one, q, 1 / z, neighbours) if one.capacity is None else _truncated(one, q, 1 / z, neighbours)
 
 
-def _checked(one: Round) -> tuple[float, float]:
+def checked(one: Round) -> tuple[float, float]:
+    """z and q of a round whose numbers are in range."""
     z = _validate.number("(0, inf)", noise_multiplier=one.noise_multiplier)
     for name in ("capacity", "quorum"):
         if (size := getattr(one, name)) is not None:
