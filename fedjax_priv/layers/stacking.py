@@ -71,11 +71,24 @@ def stateless(
         init=lambda key, n: (),
         advertise=lambda key, state, cohort: ((), (), {}),
         encode=Stated(encode_and_tell, without_rows=scale_and_tell) if scale else encode_and_tell,
-        disclose=lambda private, public, clear, alive, online: ((), {}),
+        disclose=_discloses_nothing,
         decode=lambda header, public, received: decode(received),
         combine=combine,
         whole=whole,
     )
+
+
+def _discloses_nothing(private: PyTree, public: PyTree, clear: PyTree, alive: Array, online: Array) -> tuple:
+    del private, public, clear, alive, online
+    return (), {}
+
+
+def asks_nobody(layer: Layer) -> bool:
+    """Whether no client is asked for anything once uploads are in, as of `stateless` layers and stacks of them."""
+    stacked = getattr(layer.disclose, "__self__", None)
+    if isinstance(stacked, _Stack):
+        return all(map(asks_nobody, stacked.layers.values()))
+    return layer.disclose is _discloses_nothing
 
 
 _ARGUMENTS = {

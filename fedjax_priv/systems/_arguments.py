@@ -31,6 +31,7 @@ from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.range_check import must_be_useful
 from fedjax_priv.layers.sparsification import check_width
+from fedjax_priv.layers.stacking import asks_nobody
 from fedjax_priv.layers.weighting import UPDATE, WEIGHT, on_columns
 from fedjax_priv.systems._attackers import BOTH_ATTACKS
 
@@ -238,12 +239,12 @@ def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
     return layer
 
 
-def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any]) -> Layer:
+def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any], leave: float | Array) -> Layer:
     """The layer that a caller gives in place of masks, if it adds uploads as the layers above it expect.
 
     Raises:
-      ValueError: there are options of masks, or `secure_sum` is no layer or adds modulo something else: sums would be
-        wrong without any sign of it.
+      ValueError: there are options of masks, or `leave` where nobody is asked for shares; or `secure_sum` is no layer
+        or adds modulo something else: sums would be wrong without any sign of it.
     """
     not_together(masks, "secure_sum")
     example = "layers.plain_field()" if modulus is FIELD else f"layers.plain_ring({modulus.bits})"
@@ -253,6 +254,8 @@ def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any]) -> Layer:
         needed = f"q = {modulus.size}" if modulus is FIELD else f"2**bits = {modulus.size}"
         got = "one that adds no integers" if found is None else f"one that adds modulo {found}"
         raise ValueError(f"secure_sum must add modulo {needed}, such as {example}, got {got}")
+    if asks_nobody(secure_sum):
+        nobody_asked(leave, f"a secure_sum in the clear, such as {example}")
     return secure_sum
 
 

@@ -239,7 +239,7 @@ test_bad_arguments = refuses(
     (lambda: secagg(towards_target(), num_clients=4, cohort_size=9), "cohort_size must be at most num_clients = 4"),
     (lambda: secagg(towards_target(), num_clients=4, dropout=1.0), "dropout must be a number in"),
     (
-        lambda: inspect.unwrap(adding)(FIELD, "plain", {}),
+        lambda: inspect.unwrap(adding)(FIELD, "plain", {}, 0.0),
         r"^secure_sum must be a Layer, such as layers.plain_field\(\), got str$",
     ),
     (
@@ -253,6 +253,10 @@ test_bad_arguments = refuses(
     (
         lambda: secagg(towards_target(), num_clients=4, secure_sum=plain_field(), neighbours=2),
         "^neighbours must not be given with secure_sum, got 2$",
+    ),
+    (
+        lambda: secagg(towards_target(), num_clients=4, secure_sum=stack(sum=plain_field()), leave=0.1),
+        "^leave must be 0 with a secure_sum in the clear, such as .*, got 0.1: nobody is asked for shares$",
     ),
     (lambda: fedavg(towards_target(), cohort_size=0), "cohort_size must be an integer >= 1, got 0"),
     (

@@ -136,6 +136,11 @@ test_bad_arguments = refuses(
     ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
     ({"secure_sum": plain_field(), "elide": True}, "elide must not be given with secure_sum, got True"),
+    (
+        {"secure_sum": plain_field(), "leave": 0.1},
+        "leave must be 0 with a secure_sum in the clear, such as layers.plain_field(), got 0.1: nobody is asked for "
+        "shares",
+    ),
     whole=True,
 )
 

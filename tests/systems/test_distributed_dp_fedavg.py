@@ -237,6 +237,10 @@ test_bad_arguments = refused(
     ),
     ({"secure_sum": plain_field()}, r"secure_sum must add modulo 2\*\*bits = 65536, .* adds modulo 4294967291"),
     ({"secure_sum": wrap(16)}, r"secure_sum must add modulo 2\*\*bits = 65536, .* adds no integers"),
+    (
+        {"secure_sum": plain_ring(16), "leave": 0.1},
+        r"leave must be 0 with a secure_sum in the clear, such as layers.plain_ring\(16\), got 0.1: nobody is asked",
+    ),
     ({"secure_sum": plain_ring(16), "threshold": 2}, "threshold must not be given with secure_sum, got 2"),
     by=lambda how: made(**how),
 )

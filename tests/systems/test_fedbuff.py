@@ -282,4 +282,5 @@ test_bad_arguments = refuses(
     ),
     (dict(max_staleness=-1), "max_staleness must be an integer >= 0, got -1"),
     (dict(leave=0.5), "leave must be 0 with secure_sum=None, got 0.5: nobody is asked for shares"),
+    (dict(leave=0.5, secure_sum=FIELD), "leave must be 0 with a secure_sum in the clear, such as .*, got 0.5: nobody"),
 )

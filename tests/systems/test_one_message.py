@@ -28,7 +28,8 @@ def rounds(name, **how):
     options = {"dropout": 0.2, "cohort_size": 7} | SYSTEMS.get(name, {}) | how
 
     def run(leave):
-        made = getattr(systems, name)(towards_target(), num_clients=N, levels=LEVELS, leave=leave, mesh=None, **options)
+        asked = {} if "secure_sum" in how else {"leave": leave}
+        made = getattr(systems, name)(towards_target(), num_clients=N, levels=LEVELS, mesh=None, **asked, **options)
         data = targets(N, D)
         state = made.init(jax.random.key(0), jnp.zeros(D), data)
         one = lambda number: made.step(jax.random.key(1), state._replace(round=number), data)[1]

@@ -35,6 +35,7 @@ class BufferSum(NamedTuple):
     weight_levels: int | None
     secure_sum: Layer | None
     max_jobs: int | None
+    leave: float | Array
 
     @property
     def largest(self) -> int:
@@ -63,7 +64,7 @@ def checked(s: BufferSum) -> BufferSum:
     if s.noise_multiplier is not None:
         _check_private(s)
     if s.secure_sum is not None:
-        _check_masks(adding(FIELD, s.secure_sum, {}))
+        _check_masks(adding(FIELD, s.secure_sum, {}, s.leave))
         _check_room(s, 1.0 if s.noise_multiplier is not None else clip)
     return s._replace(staleness_power=power, clip=clip)
 

@@ -78,7 +78,8 @@ def fedbuff(
         for an enclave that shows only the sum to the server; `secure_fedbuff` has masks. Pairwise masks are refused,
         because clients begin at different times and need not meet in a buffer.
       dropout: probability that an update is lost on its way; it fills a place.
-      leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened.
+      leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened; 0
+        with `plain_field()`, where nobody is asked.
       **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:
@@ -97,7 +98,7 @@ def fedbuff(
         BufferSum(
             buffer_size=size, staleness_power=staleness_power, normalize=normalize, clip=clip,
             noise_multiplier=noise_multiplier, levels=levels, weight_levels=weight_levels, secure_sum=secure_sum,
-            max_jobs=max_jobs,
+            max_jobs=max_jobs, leave=leave,
         )
     )  # fmt: skip
     if secure_sum is None:

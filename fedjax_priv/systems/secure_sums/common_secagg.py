@@ -42,7 +42,7 @@ def common_secagg(
       alpha: fraction of the parameters that is sent, in (0, 1]; at least one is sent. Static in a sweep.
       error_feedback: a client adds what it did not send to its next update.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with `plain_field()`.
       levels: grid points of the quantizer per unit.
       secure_sum: another innermost layer than `pairwise_masks(...)`, as in `secagg`.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
@@ -64,7 +64,7 @@ def common_secagg(
     common = common_coordinates(num_params, coordinates(num_params, float(alpha)), error_feedback=error_feedback)
     masks, run = MASKS.split(how)
     own = secure_sum is None
-    mask = pairwise_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks)
+    mask = pairwise_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks, leave)
     opening = Opening.of(mask)
     stated = None if opening is None else Sum(opening=opening)
     return federated_round(

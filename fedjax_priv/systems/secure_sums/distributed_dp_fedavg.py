@@ -96,7 +96,7 @@ def distributed_dp_fedavg(
       growth: how the norm of a sum of n updates grows: as n, or as their square root, `"sqrt"`, if they have no common
         direction; then n stands for n^2 in the step, which is finer. If sums grow faster they wrap.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with `plain_ring(bits)`.
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
         `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear. Not
         `plain_field()`: a sum of residues in F_q tells how many of them are negative, and is as long as 32 bits.
@@ -124,7 +124,7 @@ def distributed_dp_fedavg(
     clip = _validate.positive(clip=clip)
     masks, run = MASKS.split(how)
     own = secure_sum is None
-    mask = pairwise_masks(group_size=size, bits=bits, **masks) if own else adding(ring(bits), secure_sum, masks)
+    mask = pairwise_masks(group_size=size, bits=bits, **masks) if own else adding(ring(bits), secure_sum, masks, leave)
     shares = _shares(shares, mask.sums.threshold, size)
     deviation, padded = float(noise_multiplier) / math.sqrt(shares), padded_length(num_params)
     finest = MAX_SCALE / max(deviation, MAX_SCALE / FINEST)

@@ -46,7 +46,7 @@ def secagg(
       num_clients: clients in the data.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares.
+      leave: probability that a survivor is gone when the server asks for shares; 0 with `plain_field()`.
       levels: grid points of the quantizer per unit (c in eqs. 15-17 of SparseSecAgg, which gives no value).
       normalize: "expected" scales each update by its weight beta_i / (1 - dropout) (eq. 16 with p = 1) and by clients /
         cohort, so that the sum has the mean `sum_i beta_i y_i` over draws and dropouts. "survivors" divides the sum by
@@ -90,7 +90,7 @@ def secagg(
     masks, rest = MASKS.split(how)
     proofs, run = PROOFS.split(rest)
     secure = secure_sum is None
-    mask = pairwise_masks(group_size=size, **masks) if secure else adding(FIELD, secure_sum, masks)
+    mask = pairwise_masks(group_size=size, **masks) if secure else adding(FIELD, secure_sum, masks, leave)
     noise = distributed_noise(
         clip, noise_variance, levels, max_terms=size, group_size=size if secure else 1,
         threshold=mask.sums.threshold,
