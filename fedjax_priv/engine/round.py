@@ -36,7 +36,7 @@ from fedjax_priv.engine.parts import (
     lists_of,
 )
 from fedjax_priv.engine.returned_by_parts import check_bools, check_direction, check_received
-from fedjax_priv.engine.server_step import server_step
+from fedjax_priv.engine.server_step import first_state, server_step
 from fedjax_priv.engine.side_by_side import on_devices_of
 from fedjax_priv.engine.state_placement import initial, placed
 from fedjax_priv.engine.sums_of_updates import sums_suffice, train_and_sum
@@ -95,9 +95,9 @@ def federated_round(
         or that need a number of uploads which the channel hides, an `aggregate` that tells clients its numbers where
         they train earlier models, or a `lying_server` whose lies clients do not hear. Also, when `init` or `step` is
         called, data or a state of another number of clients, a cohort too large for an exact sum, a direction of
-        another shape than `[d]`, a part that returns other arrays than `base` says, or a `server` that needs the
-        value of a loss; and when `init` is called, parameters that are not float32, or, outside jit, data of 2**31
-        samples or more.
+        another shape than `[d]`, a part that returns other arrays than `base` says, or a `server` that needs more than
+        the direction and the parameters, such as the value of a loss; and when `init` is called, parameters that are
+        not float32, or, outside jit, data of 2**31 samples or more.
     """
     if block is not None:
         _validate.integer(block=block)
@@ -141,7 +141,7 @@ def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) ->
         memory=parts.local.init(n, params),
         layers=parts.layers.init(named(key, "layers"), n),
         aggregate=opinion,
-        server=parts.server.init(params),
+        server=first_state(parts.server, params),
         versions=ring(params, parts.cohort.versions),
         trained=nothing_trained(parts.local, n),
         last=jnp.zeros(d) if parts.layers.needs_last else (),

@@ -47,6 +47,16 @@ test_an_optimizer_that_does_not_fit_is_named = refuses(
         r"^server.update must be a function of \(updates, state, params\), got one of .*value",
     ),
     (optax.chain(optax.sgd(1.0), optax.contrib.reduce_on_plateau()), r"(?m)got one that also needs 'value'$"),
+    (optax.lookahead(optax.sgd(1.0), 5, 0.5), r"(?m) alone, got one that also needs optax.LookaheadParams: a second "),
+    (optax.chain(optax.lookahead(optax.adam(1.0), 5, 0.5)), r"(?m) alone, got one that also needs optax.LookaheadPara"),
+    (
+        optax.contrib.sam(optax.sgd(1.0), optax.sgd(1.0), opaque_mode=True),
+        r"(?m)^server must be .* alone, got one that raises ValueError: grad_fn must be provided when opaque_mode=True",
+    ),
+    (
+        optax.contrib.differentially_private_aggregate(1.0, 1.0, KEY),
+        r"(?m)^server must be .* alone, got one that raises ValueError: .*expects `grads` to have a batch dimension",
+    ),
     (optax.lbfgs(), r"(?m)got one that also needs 'value', 'grad', and 'value_fn'$"),
     (
         own(lambda g, state: (g, state)),
@@ -74,6 +84,35 @@ def test_an_error_inside_an_optimizer_says_where():
     with pytest.raises(TypeError, match="wrong") as caught:
         trained(own(wrong))
     assert caught.value.__notes__[0].startswith("in server.update, called with direction float32[4], float32[2, 3]")
+
+
+def started(server):
+    with jax.numpy_dtype_promotion("standard"):
+        return engine(local=Local(lambda n, params: (), pulls), server=server).init(KEY, PARAMS, DATA)
+
+
+test_a_run_with_an_optimizer_that_does_not_fit_does_not_start = refuses(
+    started,
+    (optax.polyak_sgd(), r"(?m)^server must be an optimizer that needs .* alone, got one that also needs 'value'$"),
+    (optax.lookahead(optax.sgd(1.0), 5, 0.5), r"(?m) alone, got one that also needs optax.LookaheadParams: a second "),
+    (own(lambda g, state, params=None: (None, state)), r"^server.update must return updates in the shapes of the par"),
+    (
+        keeps(jnp.zeros(4)),
+        r"^server.update must return a state of the arrays of its init, float32\[3\], got float32\[4",
+    ),
+)
+
+
+def test_a_step_is_tried_before_the_first_round_and_not_computed():
+    steps = []
+
+    def counted(g, state, params=None):
+        jax.debug.callback(lambda: steps.append(1))
+        return g, state
+
+    started(own(counted))
+    jax.effects_barrier()
+    assert not steps
 
 
 @pytest.mark.parametrize("server", [

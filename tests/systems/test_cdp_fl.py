@@ -141,7 +141,7 @@ test_bad_arguments = refuses(
     (lambda: system(local(), secure_sum=CLEAR, threshold=2), "^threshold must not be given with secure_sum, got 2$"),
     (
         lambda: system(local(), secure_sum=CLEAR, leave=0.1),
-        r"^leave must be 0 with a secure_sum in the clear, such as layers.plain_field\(\), got 0.1: nobody is asked for",
+        r"^leave must be 0 with a secure_sum in the clear, such as layers.plain_field\(\), got 0.1: nobody",
     ),
     (
         lambda: started(system(local(), cohort=scheduled(np.array([[3, 5]])))),
