@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 
@@ -11,8 +12,8 @@ from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.who_came import of_one_round
-from fedjax_priv.audit.who_sent import check_sent, sent
-from fedjax_priv.audit.worlds import Look, Score, Worlds, scores_of_kin
+from fedjax_priv.audit.who_sent import check_sent, drawn, sent
+from fedjax_priv.audit.worlds import Look, Score, Worlds, scores_of_draws, scores_of_kin
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry
@@ -96,20 +97,21 @@ def _tried_by(kind: Kind | None, entries: Sequence[Entry]) -> list[Entry]:
 def _seen(
     subject: Subject, tried: Sequence[Look], key: Key, trials: int, rounds: int, check: Callable[[Worlds], None]
 ) -> list[Worlds]:
-    """The scores of each look; looks with the same canary share their runs, whose uploads are checked.
+    """The scores of each look; looks with the same canary share their runs, whose cohorts and uploads are checked.
 
     Runs with canaries of one family are scored by the looks of all, so that they are one program.
     """
     size, make = int(subject.data.count.size) * num_params(subject), subject.unmasked or subject.make
     found: list[Worlds] = [Worlds(None, None)] * len(tried)
     canaries = [*{id(look.canary): look.canary for look in tried}.values()]
+    about: Any = dict(params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)))
+    check(scores_of_draws(make, canaries[0], drawn, jax.random.fold_in(key, 0), **about))
     for family in families(canaries):
         kin = [canaries[number] for number in family]
         mine = [i for i, look in enumerate(tried) if any(look.canary is canary for canary in kin)]
         every = scores_of_kin(
             make, in_one_form(kin), _together([*(tried[i].score for i in mine), sent]),
-            [jax.random.fold_in(key, number) for number in family], params=subject.params, trials=trials,
-            rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)),
+            [jax.random.fold_in(key, number) for number in family], **about,
         )  # fmt: skip
         for canary, worlds in zip(kin, every, strict=True):
             check(Worlds(*(world[-1] for world in worlds)))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float32
 
 from fedjax_priv.audit.worlds import Seen, Worlds
-from fedjax_priv.base import Release
+from fedjax_priv.base import Cohort, Release
 from fedjax_priv.ledger import Entry
 from fedjax_priv.systems.releases import DistributedNoise
 
@@ -22,11 +22,18 @@ def sent(seen: Seen) -> Float32[Array, " 2"]:
     return jnp.stack([(there & (seen.who.client == 0)).sum(), there.sum()]).astype(jnp.float32)
 
 
+def drawn(who: Cohort) -> Float32[Array, " 2"]:
+    """Honest clients of a round who may send: client 0, and all clients. No more than these are in `sent`."""
+    there = who.selected & ~who.byzantine
+    return jnp.stack([(there & (who.client == 0)).sum(), there.sum()]).astype(jnp.float32)
+
+
 def check_sent(uploads: Worlds, entries: Sequence[Entry], release: Release, rounds: int) -> None:
     """Refuses trials of which an audit would find nothing, or whose figures are not those of the ledger.
 
     Args:
-      uploads: `sent` of the trials on each input, summed over rounds, `[trials, 2]`.
+      uploads: `sent` of the trials on each input, summed over rounds, `[trials, 2]`; or `drawn` of them, which is
+        known before the trials, and refuses those of which no loss of uploads could change the verdict.
       entries: that are audited.
       release: of the system.
       rounds: of a trial.

@@ -124,22 +124,62 @@ def scores_of_kin(
 
     The trials of a canary are run when its scores are asked for.
     """
-    canary = kin[0]
-    one = watched(make, canary.local, canary.data, score, params, rounds)
+    one = watched(make, kin[0].local, kin[0].data, score, params, rounds)
+    both = _in_both(one, kin[0].variants, trials, at_once)
+    for key, each in zip(keys, kin, strict=True):
+        yield both(key, each)
+
+
+def scores_of_draws(
+    make: Make,
+    canary: Canary,
+    score: Callable[[Cohort], Array],
+    key: Key,
+    *,
+    params: PyTree,
+    trials: int,
+    rounds: int,
+    at_once: int,
+) -> Worlds:
+    """Scores, summed over rounds, of the cohorts of the trials of `scores_of_kin`: nobody trains."""
+
+    def one(key: Key, given: PyTree, variant: ArrayLike) -> Array:
+        del variant
+        samples = canary.data(given)
+        system = make(canary.local(given), None)
+        draw = system.draw
+        assert draw is not None
+
+        def drawn(state: PyTree, round: Array) -> tuple[PyTree, Array]:
+            who, state = draw(key, state, round, samples.count)
+            return state, score(who)
+
+        first = system.init(key, params, samples).draw
+        return jax.lax.scan(drawn, first, jnp.arange(rounds))[1].sum(0)
+
+    return _in_both(one, canary.variants, trials, at_once)(key, canary)
+
+
+def _in_both(
+    one: Callable[..., PyTree], variants: int | None, trials: int, at_once: int
+) -> Callable[[Key, Canary], Worlds]:
+    """`(key, canary) -> scores` of so many trials `one(key, input, variant)` on each input of a canary."""
 
     @jax.jit
     def world(key: Key, given: PyTree) -> PyTree:
         def trial(row: tuple[Key, Array]) -> PyTree:
             key, variant = row
-            own = given if canary.variants is None else jax.tree.map(lambda rows: rows[variant], given)
+            own = given if variants is None else jax.tree.map(lambda rows: rows[variant], given)
             return one(key, own, variant)
 
-        variant = jnp.arange(trials) // 2 % (canary.variants or 1)  # half of the trials choose a test: every other one
+        variant = jnp.arange(trials) // 2 % (variants or 1)  # half of the trials choose a test: every other one
         return in_batches(trial, (jax.random.split(key, trials), variant), at_once)
 
-    for key, each in zip(keys, kin, strict=True):
-        pairs = zip(jax.random.split(key), each.inputs, strict=True)
-        yield Worlds(*(jax.tree.map(np.asarray, world(*pair)) for pair in pairs))
+    def both(key: Key, canary: Canary) -> Worlds:
+        pairs = zip(jax.random.split(key), canary.inputs, strict=True)
+        return Worlds(*(jax.tree.map(np.asarray, world(*pair)) for pair in pairs))
+
+    return both
 
 
 def watched(

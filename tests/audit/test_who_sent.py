@@ -1,6 +1,7 @@
 """Audits that would find nothing by construction, or compare runs with figures of other runs, are refused."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 from fedjax_priv import losses, models, simulate
-from fedjax_priv.audit import Subject, Worlds, findings, sending
+from fedjax_priv.audit import Subject, Worlds, findings, ledger_entries, sending
 from fedjax_priv.audit.canaries import no_samples
-from fedjax_priv.audit.who_sent import check_sent
+from fedjax_priv.audit.who_sent import check_sent, drawn, sent
+from fedjax_priv.audit.worlds import Canary, scores, scores_of_draws
 from fedjax_priv.clients import bernoulli, everyone
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.ledger.entry import Figure, none
@@ -53,6 +55,38 @@ def test_a_canary_whose_client_never_sends_is_refused(cohort):
         ValueError, match="client 0, which has the canary, can send .* sent none in 80 runs of 1 round$"
     ):
         audited(functools.partial(OURS, cohort=cohort))
+
+
+@pytest.mark.parametrize(
+    ("make", "how", "told"),
+    [
+        (functools.partial(OURS, cohort=bernoulli(np.arange(N) / (N - 1))), {}, "it sent none in 80 runs of 1 round$"),
+        (functools.partial(OURS, cohort=everyone(num_byzantine=1)), {}, "it sent none in 80 runs of 1 round$"),
+        (
+            functools.partial(COINS, dropout=0.0, sampling_rate=0.5),
+            {"rounds": 3, "view": "device"},
+            "^rounds must be 1",
+        ),
+    ],
+    ids=["never drawn", "Byzantine", "coins"],
+)
+def test_what_the_draws_alone_tell_is_refused_before_any_trial(make, how, told, monkeypatch):
+    monkeypatch.setattr(ledger_entries, "scores_of_kin", lambda *_, **__: pytest.fail("a trial was run"))
+    with pytest.raises(ValueError, match=told):
+        audited(make, **how)
+
+
+def test_draws_that_are_counted_are_those_of_the_trials():
+    """Nobody is lost here, so those who are drawn are those who sent, trial by trial and on both inputs."""
+    make = lambda local, observe: OURS(local, cohort=bernoulli(np.full(N, 0.5)), observe=observe)
+    inputs = jnp.zeros((3, N, D)), jnp.ones((3, N, D))
+    canary = Canary(inputs, sending, lambda given: DATA, lambda params: jnp.eye(D)[0], variants=3)
+    about: Any = dict(params=jnp.zeros(D), trials=9, rounds=4)
+    before = scores_of_draws(make, canary, drawn, jax.random.key(3), at_once=2, **about)
+    after = scores(make, canary, sent, jax.random.key(3), **about)
+    for mine, theirs in zip(before, after, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert len(np.unique(before.first, axis=0)) > 3 and (before.first != before.second).any()
 
 
 @pytest.mark.parametrize("cohort", [everyone(), everyone(num_byzantine=np.arange(N) == 1)], ids=["all", "another"])
