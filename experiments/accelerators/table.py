@@ -16,6 +16,7 @@ from experiments.accelerators import environment
 from experiments.accelerators.bounds import ASKED, BOUNDS
 from experiments.accelerators.programs import CASES
 from experiments.accelerators.targets import SECONDS_A_KERNEL, TARGETS, floor
+from fedjax_priv.runs.records import atomic_file
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "accelerators"
 _HEAD = """\
@@ -90,11 +91,11 @@ def _line(case: str, row: dict[str, Any]) -> str:
 
 
 def write(rows: dict[str, dict[str, Any]]) -> None:
-    """Write the rows and their page."""
+    """Write the rows and their page, each whole or not at all."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     ordered = {case: rows[case] for case in sorted(rows, key=CASES.index)}
-    (RESULTS / "programs.json").write_text(json.dumps(ordered, indent=1) + "\n")
-    (RESULTS / "README.md").write_text(page(ordered))
+    atomic_file.write(RESULTS / "programs.json", f"{json.dumps(ordered, indent=1)}\n".encode())
+    atomic_file.write(RESULTS / "README.md", page(ordered).encode())
 
 
 if __name__ == "__main__":

@@ -8,11 +8,13 @@ import platform
 import statistics
 import subprocess
 
+from fedjax_priv.runs.records import atomic_file
+
 OURS = "fedjax_priv"
 
 
 def write(folder: pathlib.Path, rows: list[dict], matmul: list[float], repository: pathlib.Path) -> None:
-    """Writes both files anew.
+    """Writes both files anew, each whole or not at all.
 
     Args:
       folder: where to.
@@ -23,8 +25,9 @@ def write(folder: pathlib.Path, rows: list[dict], matmul: list[float], repositor
     rate = statistics.median(matmul)
     lines = [summary(row, rows, rate) for row in rows]
     where = machine(repository) | {"matmul_gflops": matmul}
-    (folder / "peers.json").write_text(json.dumps({"machine": where, "summary": lines, "rows": rows}, indent=1))
-    (folder / "peers.md").write_text(_markdown(where, lines, rate))
+    numbers = json.dumps({"machine": where, "summary": lines, "rows": rows}, indent=1)
+    atomic_file.write(folder / "peers.json", numbers.encode())
+    atomic_file.write(folder / "peers.md", _markdown(where, lines, rate).encode())
 
 
 def machine(repository: pathlib.Path) -> dict:

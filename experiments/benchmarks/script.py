@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.runs.records.manifest import manifest
 
 
@@ -32,7 +33,7 @@ def medians(calls: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, f
 
 
 def main(description: str | None, measure: Callable[..., dict[str, Any]], **options: Any) -> None:
-    """Call `measure` with the options of the command line, print its table and write it as JSON, with a manifest.
+    """Call `measure` with the options of the command line, print its table and write it whole, as JSON with a manifest.
 
     Args:
       description: for `--help`.
@@ -55,4 +56,4 @@ def main(description: str | None, measure: Callable[..., dict[str, Any]], **opti
     text = json.dumps(table, indent=2)
     print(text)
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text + "\n")
+    atomic_file.write(out, f"{text}\n".encode())

@@ -5,6 +5,8 @@ import pathlib
 import statistics
 from typing import Any
 
+from fedjax_priv.runs.records import atomic_file
+
 PEERS = {
     "ours": "fedjax_priv",
     "flower": "Flower, a supernode per device",
@@ -15,10 +17,11 @@ FILE = pathlib.Path(__file__).parents[2] / "results" / "peers" / "lr_mnist.json"
 
 
 def write(folder: pathlib.Path, made: dict[str, Any]) -> None:
-    """Both files anew."""
+    """Both files anew, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / FILE.name).write_text(json.dumps(made, indent=1) + "\n")
-    (folder / FILE.name).with_suffix(".md").write_text(f"# LR on MNIST by Flower and by fedjax_priv\n\n{table(made)}\n")
+    file, page = folder / FILE.name, f"# LR on MNIST by Flower and by fedjax_priv\n\n{table(made)}\n"
+    atomic_file.write(file, f"{json.dumps(made, indent=1)}\n".encode())
+    atomic_file.write(file.with_suffix(".md"), page.encode())
 
 
 def committed(file: pathlib.Path = FILE) -> str:
