@@ -32,6 +32,7 @@ def seen(monkeypatch):
             return [Worlds(*zip(*[worlds[canary.inputs[0]]] * len(score(None)), strict=True)) for canary in kin]
 
         monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
+        monkeypatch.setattr(ledger_entries, "scores_of_draws", lambda *_, **__: None)
         monkeypatch.setattr(ledger_entries, "sent", id)
         monkeypatch.setattr(ledger_entries, "check_sent", lambda *_, **__: None)
         data = types.SimpleNamespace(count=np.ones(2))

@@ -101,6 +101,7 @@ def traced(monkeypatch):
         return masked_uploads.Pads(words, words, words, np.zeros(trials, bool))
 
     monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
+    monkeypatch.setattr(ledger_entries, "scores_of_draws", lambda *_, **__: None)
     monkeypatch.setattr(ledger_entries, "check_sent", lambda *_, **__: None)
     monkeypatch.setattr(masked_uploads, "pads", pads)
 
