@@ -20,6 +20,7 @@ from fedjax_priv.data.pool import Pool, checked
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
 from fedjax_priv.ledger.entry import Entry, worst
+from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import _roots
 
 Chosen = Callable[[list[Entry]], Entry | None]
@@ -136,10 +137,11 @@ def noise_for(
 
     With `power_control="signal"` noise decides which clients can send. Then it is the least noise for those who send
     with it. If there is none, it is a noise with which somebody sends and below which a little less is too little;
-    another `start` may find another one.
+    another `start` may find another one. With `cdp_fl` more noise may mean more eps once: where updates get too long
+    for the grid. It is then the least noise on both sides, if there are at most 1,000 clients in a round.
 
     Args:
-      make: `noise -> algorithm`, where more of it means less eps: a deviation or a variance.
+      make: `noise -> algorithm`, where otherwise more of it means less eps: a deviation or a variance.
       key: as in `planned`.
       params: as in `planned`.
       data: as in `planned`.
@@ -211,11 +213,33 @@ def _enough(spent: Callable[[float], float], allowed: "_Allowed", epsilon: float
     """The least noise with which so many are spent at most."""
     found = _roots.least_scale(lambda noise: spent(min(noise, allowed.most)), float(epsilon), _CLOSE, start)
     if np.isfinite(found):
-        return min(found, allowed.most)
+        found = min(found, allowed.most)
+        below = _below_a_rise(spent, found) if isinstance(allowed(found).release, LocalNoise) else found
+        return _roots.least_scale(spent, float(epsilon), _CLOSE, below) if spent(below) <= epsilon else found
     if allowed.why is None:
         raise BudgetRefused(f"be one that more noise reaches, got {epsilon:g}")
     least = f"{spent(allowed.most):.4g}, of the most noise that is allowed, {allowed.most:.4g}"
     raise BudgetRefused(f"be at least {least} ({allowed.why}), got {epsilon:g}")
+
+
+def _below_a_rise(spent: Callable[[float], float], found: float) -> float:
+    """The most noise from which on a little more means more eps, below the one that was found; else the latter.
+
+    With much noise an update may be too long for the grid of `cdp_fl`. Then the noise of one client counts, where that
+    of all r in the sum did: what was found is at most sqrt(r) times too much.
+    """
+    for step in range(_RISES):
+        high, low = (found * 2 ** (-place / 4) for place in (step, step + 1))
+        if spent(low) < spent(high):
+            while high > low * (1 + _CLOSE):
+                middle = (low * high) ** 0.5
+                low, high = (middle, high) if spent(middle) <= spent(low) else (low, middle)
+            return low
+    return found
+
+
+_RISES = 20
+"""Quarters of an octave in which a rise is looked for: sqrt(r) for r = 1,000."""
 
 
 class _Allowed:

@@ -1,6 +1,7 @@
 """Eps after each round, against the theory called by hand for so many rounds."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -275,6 +276,29 @@ def test_a_noise_of_which_nothing_is_proved_is_too_little(eps, start):
     release = make(z).release
     assert isinstance(release, Sum) and release.noise is not None
     assert (release.noise.noise_variance < 0.2501) == (eps == 1e3)
+
+
+def test_the_least_noise_is_found_below_a_rise_of_eps_too():
+    """On a grid this fine much noise makes updates too long, so that the noise of one client counts, not of six.
+
+    Compared with a walk over noises. The control: beyond the rise eps is met again, with 2.4 times the noise.
+    """
+    make = lambda sigma: systems.cdp_fl(local(sample_clip=1.0, gradient_noise=sigma), num_clients=N, levels=2.0**24)
+    plan = planned(make(1.0), KEY, PARAMS, DATA, 3)
+
+    @functools.cache
+    def spent(sigma):
+        return worst(ledger(make(sigma), plan, DATA, delta=DELTA)[0].proved) or np.inf
+
+    noises = [float(sigma) for sigma in np.geomspace(0.2, 20, 30)]
+    (rise,) = [place for place, pair in enumerate(itertools.pairwise(map(spent, noises))) if pair[0] < pair[1]]
+    for target, starts in ((1.02 * spent(noises[rise]), (0.5, 30.0)), (1.5 * spent(noises[rise]), (30.0,))):
+        first = next(place for place, sigma in enumerate(noises) if spent(sigma) <= target)
+        assert first <= rise and spent(noises[rise + 1]) > target > spent(noises[-1])
+        for start in starts:
+            found = noise_for(make, KEY, PARAMS, DATA, target, delta=DELTA, rounds=3, start=start)
+            assert noises[first - 1] < found <= noises[first]
+            assert spent(found) <= target < spent(found * (1 - 1e-4))
 
 
 test_refused = refused(
