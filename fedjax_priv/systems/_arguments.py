@@ -68,19 +68,30 @@ UNPROTECTED = "the mean, in Python aggregators.mean()._replace(most_byzantine=No
 NEEDS_CLIP = "clip must be given with check_range: without it an honest sum may be anything"
 
 
-def clients_in_round(num_clients: int, cohort_size: int | None, *, at_least: int = 1) -> int:
+def clients_in_round(num_clients: int, cohort_size: int | None) -> int:
     """Clients in a round: everyone, or the cohort."""
     size = num_clients if cohort_size is None else cohort_size
-    _validate.integer(at_least=at_least, num_clients=num_clients)
-    _validate.integer(at_least=at_least, cohort_size=size)
+    _validate.integer(num_clients=num_clients)
+    _validate.integer(cohort_size=size)
     if size > num_clients:
         raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {size}")
     return size
 
 
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
-    """Clients in a round of a secure sum, at least two."""
-    return clients_in_round(num_clients, cohort_size, at_least=2)
+    """Clients in a round of a secure sum, at least two.
+
+    Raises:
+      ValueError: there is one, or `cohort_size` is no number of the clients.
+    """
+    size = clients_in_round(num_clients, cohort_size)
+    if size == 1:
+        name = "num_clients" if num_clients == 1 else "cohort_size"
+        raise ValueError(
+            f"{name} must be an integer >= 2, got 1: a secure sum of one client is its update, which systems.fedavg "
+            "sends in the clear"
+        )
+    return size
 
 
 def loss_rate(dropout: float | Array) -> float | Array:

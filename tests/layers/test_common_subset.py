@@ -133,7 +133,11 @@ test_bad_arguments = refuses(
     ({"alpha": 0.0}, "alpha must be a number in (0, 1], got 0.0"),
     ({"alpha": 1.5}, "alpha must be a number in (0, 1], got 1.5"),
     ({"num_params": 0}, "num_params must be an integer >= 1, got 0"),
-    ({"num_clients": 1}, "num_clients must be an integer >= 2, got 1"),
+    (
+        {"num_clients": 1},
+        "num_clients must be an integer >= 2, got 1: a secure sum of one client is its update, which systems.fedavg "
+        "sends in the clear",
+    ),
     ({"dropout": 1.0}, "dropout must be a number in [0, 1), got 1.0"),
     ({"secure_sum": plain_field(), "elide": True}, "elide must not be given with secure_sum, got True"),
     (

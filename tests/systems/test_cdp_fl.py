@@ -151,6 +151,14 @@ test_bad_arguments = refuses(
         lambda: system(local(), cohort=sample(R, num_byzantine=np.arange(N) == 2)),
         "^cohort must have no Byzantine clients, got 1: figures count the noise of all who send$",
     ),
+    (
+        lambda: dp_sgd(local(1), num_clients=1),
+        "^num_clients must be an integer >= 2, got 1: a secure sum of one client is",
+    ),
+    (
+        lambda: system(local(), num_clients=3, cohort_size=1),
+        "^cohort_size must be an integer >= 2, got 1: a secure sum",
+    ),
     (lambda: dp_sgd(local(), num_clients=N), "local must take one step a round, num_steps=1, got num_steps=2"),
     (lambda: started(system(local(), cohort_size=2)), "group_size must be at least the size of the cohort, 3, got 2"),
 )

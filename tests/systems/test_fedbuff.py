@@ -282,5 +282,8 @@ test_bad_arguments = refuses(
     ),
     (dict(max_staleness=-1), "max_staleness must be an integer >= 0, got -1"),
     (dict(leave=0.5), "leave must be 0 with secure_sum=None, got 0.5: nobody is asked for shares"),
+    (dict(mean_time=np.append(np.ones(11), -1.0)), r"mean_time must be a finite number > 0, got "),
+    (dict(mean_time=np.nan), r"mean_time must be a finite number > 0, got nan"),
+    (dict(mean_time=np.ones(11)), r"mean_time must be a number, or one per client; shape \(\) or \(12,\), got \(11,\)"),
     (dict(leave=0.5, secure_sum=FIELD), "leave must be 0 with a secure_sum in the clear, such as .*, got 0.5: nobody"),
 )

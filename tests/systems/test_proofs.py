@@ -105,6 +105,25 @@ def test_noise_that_clients_add_before_the_proof_makes_no_upload_longer_than_its
     assert info.measured["rejected"].all(), "of deviation 0.1 at 400 coordinates: 2.2 bounds"
 
 
+def test_noise_that_suffices_alone_counts_in_the_norm():
+    """With room for it, `sqrt(C^2 + d variance)` and 15% more, all honest uploads pass; 15% below none does."""
+
+    @jax.jit
+    def rejected():
+        def one(bound):
+            system = compose(
+                of_the_round(UNIT), num_clients=N, levels=LEVELS, mesh=None, clip=CLIP, secure="field",
+                private="local", noise_variance=VARIANCE, norm_bound=bound, block=N,
+            )  # fmt: skip
+            return system.step(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1].measured["rejected"]
+
+        longest = math.sqrt(CLIP**2 + D * VARIANCE)
+        return one(0.85 * longest), one(1.15 * longest)
+
+    below, above = rejected()
+    assert below.all() and not above.any()
+
+
 def test_the_ledger_says_that_honest_proofs_are_taken_to_be_accepted():
     """The figure is that without proofs."""
     noisy = dict(num_clients=N, clip=1.0, noise_variance=1.0, levels=16.0)

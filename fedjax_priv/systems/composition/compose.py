@@ -90,7 +90,9 @@ def compose(
       noise_variance: of each client's noise at each coordinate it sends; under "field" static in a sweep.
       norm_bound: the server leaves out an upload of field elements unless its sender proves that it has at most this
         Euclidean norm (`layers.validate_norm`); no proofs if not given. Under "field" at least `clip`, and uploads may
-        be longer by their noise: runs have `accepted_norm`, in grid points. Static in a sweep.
+        be longer by their noise: runs have `accepted_norm`, in grid points. Under "local" it is the norm of the update
+        and its noise, so leave room for about `sqrt(clip^2 + noise_variance d)`, or honest uploads are left out. Static
+        in a sweep.
       max_entry: with `norm_bound`, at most that: the proof says that no value has a larger magnitude, too. Not under
         "field"; static in a sweep.
       check_range: the rule gets no row whose sum clients that clip cannot have, such as one with random field elements

@@ -10,7 +10,15 @@ from fedjax_priv.clients import controlled, everyone, sample
 from fedjax_priv.clients.control_variates import CONTROL
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers.mask import secagg_protocol
-from fedjax_priv.systems._arguments import MASKS, Masked, clients_in_round, loss_rate, nobody_asked, one_sum
+from fedjax_priv.systems._arguments import (
+    MASKS,
+    Masked,
+    clients_in_round,
+    loss_rate,
+    nobody_asked,
+    one_sum,
+    secure_cohort,
+)
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
@@ -62,7 +70,7 @@ def scaffold(
       >>> system = scaffold(local, num_clients=20, cohort_size=10)
     """
     _validate.one_of((True, False), secure=secure)
-    size = clients_in_round(num_clients, cohort_size, at_least=2 if secure else 1)
+    size = (secure_cohort if secure else clients_in_round)(num_clients, cohort_size)
     masks, run = MASKS.split(how)
     if not secure:
         nobody_asked(leave, "secure=False")
