@@ -152,7 +152,7 @@ test_bad_arguments = refuses(
         "^cohort must have no Byzantine clients, got 1: figures count the noise of all who send$",
     ),
     (
-        lambda: dp_sgd(local(1), num_clients=1),
+        lambda: dp_sgd(local(num_steps=1), num_clients=1),
         "^num_clients must be an integer >= 2, got 1: a secure sum of one client is",
     ),
     (

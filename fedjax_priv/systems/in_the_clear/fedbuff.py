@@ -13,7 +13,7 @@ from fedjax_priv.base import Aggregator, Algorithm, Draw, Key, Layer, Local, Rec
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import buffered, weighed_by_staleness
 from fedjax_priv.clients.asynchronous_draws import check_population
-from fedjax_priv.clients.job_times import JobLaw
+from fedjax_priv.clients.job_times import JobLaw, job_times
 from fedjax_priv.clients.staleness_factors import mean_factors
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.systems._arguments import Run, loss_rate, nobody_asked
@@ -144,6 +144,7 @@ def _arrivals(
 ) -> Draw:
     """The draw of a round; an update counts up to five times the mean staleness if not given."""
     check_population(num_clients, size, concurrency)
+    job_times(law, mean_time).checked(num_clients)
     if max_staleness is None:
         max_staleness = math.ceil(5 * ((concurrency or num_clients) - 1) / size)
     return buffered(size, concurrency, max_staleness=max_staleness, max_jobs=max_jobs, law=law, mean_time=mean_time)
