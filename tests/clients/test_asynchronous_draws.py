@@ -226,6 +226,13 @@ def test_times_of_jobs(law, variance):
     assert times.var() == pytest.approx(variance, abs=0.06)
 
 
+def test_a_mean_that_is_traced_and_out_of_range_gives_no_time():
+    """A client of such a mean never arrives, or all virtual times are NaN."""
+    keys, client = jax.random.split(KEY, 4), jnp.arange(4)
+    times = jax.jit(lambda mean: job_times("fixed", mean).draw(keys, client))
+    np.testing.assert_array_equal(times(jnp.array([2.0, 0.0, -1.0, jnp.inf])), [2.0, np.nan, np.nan, np.nan])
+
+
 test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: buffered(0, max_staleness=1), "buffer_size must be an integer >= 1, got 0"),

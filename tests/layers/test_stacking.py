@@ -5,8 +5,8 @@ import pytest
 
 from fedjax_priv.base import Link, Received, SecureSum, Sent
 from fedjax_priv.keys import named, per_client
-from fedjax_priv.layers import float_sum, plain, stack, stateless
-from fedjax_priv.layers.stacking import add_bits
+from fedjax_priv.layers import float_sum, pairwise_masks, plain, plain_field, quantize, stack, stateless
+from fedjax_priv.layers.stacking import add_bits, asks_nobody
 from helpers import cohort_of, run_layer, same_bits, survivors
 
 N, D = 5, 4
@@ -127,3 +127,10 @@ def _of_many(half, made):
         "decode": lambda header, public, received: made,
     }
     return functions[half]
+
+
+def test_who_is_asked_once_uploads_are_in():
+    """Masks are opened by clients, whatever is stacked on them; nobody opens what is in the clear."""
+    grid, masks = quantize(16.0, max_terms=3), pairwise_masks(group_size=3)
+    assert not asks_nobody(masks) and not asks_nobody(stack(grid=grid, rest=stack(mask=masks)))
+    assert asks_nobody(plain_field()) and asks_nobody(stack(grid=grid, rest=stack(send=plain_field())))
