@@ -13,6 +13,7 @@ from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, receiver_alone, sat_out
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
+from fedjax_priv.theory.neighbours import DISTANCE
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 WHO = "the server, which has what all antennas hear, and may know all gains"
@@ -63,7 +64,7 @@ def _proved(release: BlindUploads, question: Question, users: int, neighbours: N
 
 def _averaged(release: BlindUploads, question: Question, b: float, neighbours: Neighbours) -> Figure:
     """Of the user that is received best, in all rounds."""
-    shift = (2 if neighbours == "replacement" else 1) * b * float(release.clip)
+    shift = DISTANCE[neighbours] * b * float(release.clip)
     strongest = np.sqrt(np.max(np.asarray(release.link_power, np.float64)) / float(release.receiver_noise))
     rounds = question.run.sizes["round"]
     eps = wireless.antennas_epsilon(question.delta, shift * float(strongest), release.antennas, rounds=rounds)

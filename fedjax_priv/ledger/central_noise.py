@@ -20,6 +20,7 @@ from fedjax_priv.ledger.prefixes import by_prefix
 from fedjax_priv.ledger.sampled_rounds import hidden_by_coins, round_of
 from fedjax_priv.systems.releases import CentralNoise, Participation
 from fedjax_priv.theory import gaussian, sampled_gaussian
+from fedjax_priv.theory.neighbours import ANY_DISTANCE
 from fedjax_priv.theory.sampled_gaussian import Neighbours, Round
 
 ADJACENT: dict[Neighbours, str] = {
@@ -138,11 +139,10 @@ def _taken(run: xr.Dataset, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndarray | None = None) -> _Seen:
     """Of `most` rounds of a client so far, `[rounds]`, and all rounds of each, `[n]`, where they differ."""
-    distance = {"add/remove": 1.0, "zero-out": 1.0, "replacement": 2.0}
 
     def at(rounds: np.ndarray, neighbours: Neighbours) -> np.ndarray:
         number, which = np.unique(rounds, return_inverse=True)
-        return np.atleast_1d(gaussian.epsilon(delta, distance[neighbours] * np.sqrt(number) / z))[which]
+        return np.atleast_1d(gaussian.epsilon(delta, ANY_DISTANCE[neighbours] * np.sqrt(number) / z))[which]
 
     def seen(neighbours: Neighbours) -> Figure:
         eps, about = at(most[-1:] if taken is None else taken, neighbours), f"{EXACT}; {why}"

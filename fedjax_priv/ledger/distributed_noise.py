@@ -9,6 +9,7 @@ from fedjax_priv.layers.rounded_norm import squared_norm_bound
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import DistributedNoise
 from fedjax_priv.theory import discrete_gaussian, skellam
+from fedjax_priv.theory.neighbours import DISTANCE
 
 ADJACENT = "replacement: what a client trained is anything else that is finite; numbers of samples are public"
 THEOREMS = {
@@ -57,7 +58,7 @@ def _divergences(
     """`[rounds, orders]`, of sums with the noise of so many honest clients."""
     longest = math.sqrt(squared_norm_bound(noise.max_norm, d, noise.failure))
     if noise.law == "skellam":
-        distance = discrete_gaussian.NEIGHBOURS[neighbours] * longest
+        distance = DISTANCE[neighbours] * longest
         return skellam.rdp(distance, d, honest * noise.noise_variance)
     scale = math.sqrt(noise.noise_variance)
     of = {n: discrete_gaussian.rdp(longest, d, scale, n, neighbours=neighbours) for n in set(honest.tolist())}

@@ -20,10 +20,10 @@ from fedjax_priv.ledger.central_noise import ADJACENT, EXACT, seen_by_server
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import NoisyBuffers
 from fedjax_priv.theory import gaussian
+from fedjax_priv.theory.neighbours import DISTANCE
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
-DISTANCE: dict[Neighbours, float] = {"zero-out": 1.0, "replacement": 2.0}
-"""How far a client moves a sum, over C."""
+KINDS: tuple[Neighbours, ...] = ("zero-out", "replacement")
 
 
 def entries(release: NoisyBuffers, question: Question) -> list[Entry]:
@@ -43,7 +43,7 @@ def entries(release: NoisyBuffers, question: Question) -> list[Entry]:
     return [
         *(
             Entry(who, ADJACENT[each], claim, figure(each), _promise(release, before.get(each)), "device", True, each)
-            for each in DISTANCE
+            for each in KINDS
         ),
         seen_by_server("the exact sum of each buffer" if release.secure else "every update"),
     ]
@@ -55,7 +55,7 @@ def promised(release: NoisyBuffers, delta: float) -> dict[Neighbours, float]:
     if jobs is None or not z:
         return {}
     of = lambda distance: float(gaussian.epsilon(delta, distance * np.sqrt(jobs) / z))
-    return {each: of(distance) for each, distance in DISTANCE.items()}
+    return {each: of(DISTANCE[each]) for each in KINDS}
 
 
 def _promise(release: NoisyBuffers, before: float | None) -> str:

@@ -9,11 +9,10 @@ from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads
 from fedjax_priv.ledger.local_noise import rounds_taken
 from fedjax_priv.systems.releases import SketchedUploads
+from fedjax_priv.theory.neighbours import DISTANCE
 
 ADJACENT = "all that one client holds is replaced, and its loss and update stay finite"
 SILENT = "a client's updates are 0 instead, and its loss and update stay finite; that it takes part is not hidden"
-DISTANCE = {"replacement": 2.0, "zero-out": 1.0}
-"""Of the two means, in clipping norms."""
 
 
 def entries(release: SketchedUploads, question: Question) -> list[Entry]:

@@ -15,12 +15,11 @@ import numpy as np
 
 from fedjax_priv.theory import _validate, skellam
 from fedjax_priv.theory._validate import Change, Numbers, Result
+from fedjax_priv.theory.neighbours import DISTANCE
 
 BETA = math.exp(-0.5)
 """Probability, in the paper's experiments, that a rounded vector is too long and is rounded again."""
 Law = Literal["discrete_gaussian", "skellam"]
-NEIGHBOURS = {"zero-out": 1, "replacement": 2}
-"""The largest distance of two adjacent sums, in norms of a client's vector."""
 Growth = Literal["linear", "sqrt"]
 GROWTH: dict[str, int] = {"linear": 2, "sqrt": 1}
 """The power of n with which the squared norm of a sum without noise grows."""
@@ -87,7 +86,7 @@ def rdp(
       >>> print(rdp(norm=10.0, num_coordinates=100, scale=10.0, shares=10)[:3].round(4))
       [0.4 0.6 0.8]
     """
-    factor = _validate.choice(NEIGHBOURS, neighbours=neighbours)
+    factor = _validate.choice(DISTANCE, neighbours=neighbours)
     d2 = _validate.number("[0, inf)", norm=norm)
     d = float(_validate.whole(num_coordinates=num_coordinates))
     apart, deviation = tau(scale, shares), math.sqrt(shares) * scale
@@ -219,7 +218,7 @@ def _check_sum(of: Sum) -> None:
     _validate.whole(bits=of.bits)
     _validate.number("(0, 1)", failure=of.failure)
     _validate.number("(0, inf)", deviations=of.deviations)
-    _validate.choice(NEIGHBOURS, neighbours=of.neighbours)
+    _validate.choice(DISTANCE, neighbours=of.neighbours)
     _validate.choice(GROWTH, growth=of.growth)
 
 
@@ -247,7 +246,7 @@ def _of_discrete_gaussian(of: Sum, norm: float, scale: float, delta: float) -> f
 
 
 def _of_skellam(of: Sum, norm: float, scale: float, delta: float) -> float:
-    distance = _validate.choice(NEIGHBOURS, neighbours=of.neighbours) * norm
+    distance = _validate.choice(DISTANCE, neighbours=of.neighbours) * norm
     return skellam.epsilon(skellam.rdp(distance, of.num_coordinates, of.shares * scale**2), delta)
 
 

@@ -11,9 +11,8 @@ from fedjax_priv.theory import _roots, _validate, gaussian
 from fedjax_priv.theory._validate import Change, Numbers, Result
 from fedjax_priv.theory.correlated_noise.sensitivity import Schedule, checked, padded
 from fedjax_priv.theory.correlated_noise.workload import Column
+from fedjax_priv.theory.neighbours import DISTANCE
 from fedjax_priv.theory.sampled_gaussian import Round, Rounds
-
-_DISTANCE = {"zero-out": 1.0, "replacement": 2.0}
 
 
 def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: Change = "zero-out") -> Result:
@@ -30,7 +29,7 @@ def mu(noise_multiplier: Numbers, sensitivity: Numbers, neighbours: Change = "ze
     """
     sigma = _validate.real("(0, inf)", noise_multiplier=noise_multiplier)
     return (
-        _validate.choice(_DISTANCE, neighbours=neighbours) * _validate.real("(0, inf)", sensitivity=sensitivity) / sigma
+        _validate.choice(DISTANCE, neighbours=neighbours) * _validate.real("(0, inf)", sensitivity=sensitivity) / sigma
     )
 
 

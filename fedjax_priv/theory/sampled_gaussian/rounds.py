@@ -42,6 +42,7 @@ from fedjax_priv.theory import _accountant, _binomial, _validate, gaussian
 from fedjax_priv.theory._accountant import Mechanism, Profile
 from fedjax_priv.theory._mixtures import both_mixed, mixed_first, mixed_second
 from fedjax_priv.theory._validate import Numbers, Result
+from fedjax_priv.theory.neighbours import ANY_DISTANCE
 
 Neighbours = Literal["add/remove", "zero-out", "replacement"]
 Sampling = Literal["poisson", "fixed size"]
@@ -106,7 +107,7 @@ def _by_coins(one: Round, q: float, shift: Numbers, neighbours: str, fits: float
     orders = _poisson(q, shift, neighbours)
     if one.quorum is None:
         return orders
-    others, distance = int(one.population or 1) - 1, shift * (2 if neighbours == "replacement" else 1)
+    others, distance = int(one.population or 1) - 1, shift * ANY_DISTANCE[neighbours]
     turning = 0.0 if one.quorum > others + 1 else float(_binomial.pmf(one.quorum - 1, others, q * one.stays))
     return tuple(_opened_by_the_client(order, q, distance, min(1.0, turning / fits)) for order in orders)
 

@@ -16,10 +16,9 @@ from scipy import stats
 
 from fedjax_priv.theory import _accountant, _validate, gaussian
 from fedjax_priv.theory._accountant import Mechanism
-from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.sampled_gaussian import Neighbours
+from fedjax_priv.theory._validate import Change, Numbers, Result
+from fedjax_priv.theory.neighbours import DISTANCE
 from fedjax_priv.theory.wireless.complex_uses import CombinedError, checked_pairs, checked_per_use
-from fedjax_priv.theory.wireless.public_set import _SHIFT
 from fedjax_priv.theory.wireless.rounds import Round, noises
 
 Pilots = Literal["individual", "common"]
@@ -115,7 +114,7 @@ def antennas_sensitivity(
     *,
     amplitude: float = 1.0,
     coordinates_per_use: Literal[1, 2] = 1,
-    neighbours: Neighbours = "replacement",
+    neighbours: Change = "replacement",
 ) -> np.ndarray:
     """How far does each user move the signals of all antennas, relative to the noise? `[K]`.
 
@@ -146,7 +145,7 @@ def antennas_sensitivity(
     h = np.concatenate([np.real(gains), np.imag(gains)], axis=1) if per_use == 1 else gains
     alike = h.conj() @ h.T  # [K, K]; (A^H A)(x + A^H A)^-1 is as large as users, not as antennas
     share = np.linalg.solve(n0 * np.eye(len(h)) + b**2 * variance * alike, alike).diagonal().real
-    shift = _validate.choice(_SHIFT, neighbours=neighbours)
+    shift = _validate.choice(DISTANCE, neighbours=neighbours)
     return shift * b * clip * np.sqrt(np.maximum(share, 0))
 
 

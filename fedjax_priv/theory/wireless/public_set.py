@@ -7,11 +7,9 @@ which a user sends compose exactly, also adaptively: the squares of their sensit
 import numpy as np
 
 from fedjax_priv.theory import _validate, gaussian
-from fedjax_priv.theory._validate import Numbers, Result
-from fedjax_priv.theory.sampled_gaussian import Neighbours
+from fedjax_priv.theory._validate import Change, Numbers, Result
+from fedjax_priv.theory.neighbours import DISTANCE
 from fedjax_priv.theory.wireless.rounds import Round, noises
-
-_SHIFT = {"replacement": 2.0, "zero-out": 1.0}
 
 
 def public_set_sensitivity(
@@ -21,7 +19,7 @@ def public_set_sensitivity(
     level: Numbers = 1.0,
     amplitudes: Numbers = 1.0,
     noise_amplitudes: Numbers = 1.0,
-    neighbours: Neighbours = "replacement",
+    neighbours: Change = "replacement",
 ) -> np.ndarray:
     """How far does a user move the received signal, relative to the noise? s_t, `[T, K]`; 0 if it does not send.
 
@@ -44,7 +42,7 @@ def public_set_sensitivity(
        [1.633 0.   ]]
     """
     clip, variance, receiver_noise = noises(setting)
-    moved = _validate.choice(_SHIFT, neighbours=neighbours) * clip * _validate.real("[0, 1]", amplitudes=amplitudes)
+    moved = _validate.choice(DISTANCE, neighbours=neighbours) * clip * _validate.real("[0, 1]", amplitudes=amplitudes)
     c = np.broadcast_to(_validate.real("(0, inf)", level=level), len(sends))
     b = _validate.real("[0, 1]", noise_amplitudes=noise_amplitudes)
     noise = (sends * b**2 * variance).sum(1) + receiver_noise / c**2
