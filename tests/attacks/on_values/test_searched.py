@@ -97,6 +97,26 @@ def test_no_fixed_factor_of_a_grid_does_more_harm_to_the_trimmed_mean():
         assert float(jax.jit(harm, static_argnums=0)(best)) > 0.99 * float(harms.max()) > float(harms[1])
 
 
+def test_the_way_down_finds_a_worse_factor_that_the_first_step_went_over():
+    """Krum takes the row at z = 0, the honest mean, and another at z = 10, which is worse and not the worst."""
+    rule, honest, rows = aggregators.krum(3), jnp.asarray(MASKS[0]), jnp.asarray(UPDATES)
+
+    @jax.jit
+    def harm(attack_rows):
+        return jnp.linalg.norm(rule(jnp.where(honest[:, None], UPDATES, attack_rows)) - UPDATES[MASKS[0]].mean(0))
+
+    def factor(**how):
+        sent = jax.jit(optimal_alie(rule, **how))(KEY, rows, honest, ~honest)
+        middle, deviation = UPDATES[MASKS[0]].mean(0), UPDATES[MASKS[0]].std(0)
+        return float(((middle - sent[0]) / deviation).mean()), float(harm(sent))
+
+    (up, found), (best, most) = factor(), factor(down=20)
+    grid = 10 * 0.8 ** np.arange(21)
+    harms = [float(harm(alie(float(z))(KEY, rows, honest, ~honest))) for z in grid]
+    assert up == pytest.approx(10, rel=1e-3) and best == pytest.approx(grid[np.argmax(harms)], rel=1e-3)
+    assert most == pytest.approx(max(harms), rel=1e-4) and most > 1.2 * found
+
+
 def test_what_a_defence_refuses_with_nan_is_not_the_best():
     honest = jnp.asarray(MASKS[0])
     attack = optimal_foe(lambda rows: jnp.where(jnp.abs(rows[0]).max() < 9, rows.mean(0), jnp.nan))
@@ -141,6 +161,7 @@ test_bad_arguments = refuses(
     ({"step": 0.0}, "step must be a finite number > 0, got 0.0"),
     ({"ratio": 1.0}, "ratio must be a number in (0, 1), got 1.0"),
     ({"sign": 2}, "sign must be one of -1, 1, got 2"),
+    ({"down": -1}, "down must be an integer >= 0, got -1"),
     ({"draws": 0}, "draws must be an integer >= 1, got 0"),
     ({"draws": 2}, "draws must be 1 where respond is a function, which may return those of k draws, got 2"),
     whole=True,
