@@ -133,6 +133,19 @@ def test_no_direction_for_dnc_if_more_rows_are_not_finite_than_it_leaves_out():
     assert np.isfinite(directions(rule, rows)).all()
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+def test_dnc_averages_a_row_that_is_far_where_it_does_not_look(passes):
+    """One Byzantine row, the mean of the others but in one of six coordinates, of which a pass draws two."""
+    rows = ROWS.copy()
+    rows[0] = rows[1:].mean(0)
+    rows[0, 4] = 1e6
+    found = directions(aggregators.dnc(1, coordinates=2, passes=passes), rows)
+    missed = np.linalg.norm(found, axis=1) > 1e4
+    expected = (1 - 2 / 6) ** passes
+    assert abs(missed.mean() - expected) < 5 * (expected * (1 - expected) / len(KEYS)) ** 0.5
+    assert np.linalg.norm(directions(aggregators.dnc(1, passes=passes), rows), axis=1).max() < 10, "the control"
+
+
 def test_sign_guard_leaves_out_what_is_not_finite_or_of_another_length():
     rows = np.vstack([ROWS, ROWS[:2] * 40, ROWS[2:3] / 40, np.full((1, 6), np.nan), np.full((1, 6), np.inf)])
     alike = np.abs(rows).astype(np.float32)  # all in one cluster

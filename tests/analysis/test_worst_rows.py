@@ -160,6 +160,16 @@ def test_searches_begin_at_decoys_that_lead_krum_astray():
     assert 6.5 < np.nanmax(harm(known)) <= krum_kappa(11, 3)
 
 
+@pytest.mark.parametrize("num_params", [1, 2])
+def test_the_first_searches_begin_at_the_worst_of_the_known_inputs(num_params):
+    """One step finds little, so what it begins with counts."""
+    rule = aggregators.krum(3)
+    known = jax.jit(lambda: worst_rows._known_inputs(11, 3, num_params))()
+    harms = np.asarray(jax.jit(jax.vmap(lambda x: kappa_of(rule, x, 3)))(known))
+    found = kappa_search(KEY, rule, 11, 3, num_params=num_params, starts=num_params, steps=1).kappa
+    assert found >= np.nanmax(harms) * (1 - 1e-5) and np.nanmax(harms) > 1.5 * np.nanmedian(harms)
+
+
 def test_a_search_with_fewer_coordinates_leaves_the_others_alone():
     used = jnp.array([True, False, True])
 

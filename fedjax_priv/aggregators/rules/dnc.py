@@ -21,9 +21,11 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
     directions vary most, v is one of them. If no row is kept by all passes, the direction is NaN. A row that is not
     finite, or whose drawn coordinates are 1e23 times as far as those of the middle row, is left out first.
 
-    It tolerates one Byzantine row, and `f` equal ones. There is no bound for others: all passes score all rows, so a
-    row that is far away hides one that is less far, and that one is averaged. `caf` looks again after each row that it
-    leaves out.
+    If all coordinates are looked at, it tolerates one Byzantine row, and `f` equal ones. There is no bound for others:
+    all passes score all rows, so a row that is far away hides one that is less far, and that one is averaged. `caf`
+    looks again after each row that it leaves out. If rows are longer than `coordinates`, there is no bound for one row
+    either: one that is far in a coordinate which no pass draws is averaged, however far it is. k passes of b of d
+    coordinates draw it with probability `1 - (1 - b/d)^k`.
 
     Args:
       num_byzantine: Byzantine rows to tolerate, `f`; if `2f >= M`, the direction is NaN.
