@@ -85,9 +85,10 @@ def top_pair(x, weights):
     return mean, values[-1], ((x - mean) @ vectors[:, -1]) ** 2
 
 
-def caf(x, f=F, compared="kept"):
+def caf(x, f=F, compared="kept", num_rows=None):
+    """Of `num_rows` rows, those beyond `x` not finite."""
     c, least, best = np.ones(len(x)), math.inf, x.mean(0)
-    while c.sum() > len(x) - 2 * f:
+    while c.sum() > (num_rows or len(x)) - 2 * f:
         mean, value, tau = top_pair(x, c)
         if value < least:
             least, best = value, mean
