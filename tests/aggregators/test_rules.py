@@ -89,6 +89,15 @@ def test_reference(name):
 
 
 @pytest.mark.parametrize("name", RULES)
+def test_missing_rows_may_hold_any_numbers(name):
+    rows, count = some_rows(1)[0], np.array([1, 1, 0, 1, 1, 1, 0, 1, 1])
+    expected = direction(name, rows, count)
+    for held in (0.0, 3e-3, 40.0):
+        other = np.where(count[:, None] > 0, rows, np.float32(held))
+        np.testing.assert_array_equal(jitted(name)(jnp.asarray(other), jnp.asarray(count)), expected)
+
+
+@pytest.mark.parametrize("name", RULES)
 def test_how_many_byzantine_rows_a_rule_tolerates(name):
     tolerates = RULES[name].made.most_byzantine
     assert [tolerates(m) for m in range(1, 33)] == [RULES[name].tolerates(m) for m in range(1, 33)]
