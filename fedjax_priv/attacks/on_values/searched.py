@@ -102,8 +102,8 @@ def furthest(
     From `start`, the step doubles as long as the distance grows. After the first step that does not increase it, each
     step, taken or not, is `ratio` times the one before. ByzFL's search only goes up and may step over the worst factor:
     against Krum with 4 of 15 rows, `optimal_alie` then did from half to three quarters of the harm of the worst z. With
-    `down`, factors below the best one are tried afterwards. The harm found is a lower bound all the same; a smaller `step` and a `ratio`
-    nearer to 1 look closer.
+    `down`, factors below the best one are tried afterwards. The harm found is a lower bound all the same; a smaller
+    `step` and a `ratio` nearer to 1 look closer.
 
     The attackers don't know what a rule will draw, such as the buckets of `bucketing`: they try it on their own
     draws, the same for all factors. Nor do they know what it remembers: `centered_clipping` is tried from its start.
