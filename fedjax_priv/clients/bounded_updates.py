@@ -32,14 +32,15 @@ def bounded(local: Local, *, clip: float | Array, weight_cap: float | None = Non
         the d coordinates by up to `margin`.
 
     Raises:
-      ValueError: `local` is not a `Local`, `clip` or `weight_cap` is not > 0 or, when training is traced, `margin` is
-        too large for any ball.
+      ValueError: `local` is not a `Local`, `clip` or `weight_cap` is not > 0, `margin` is not a static number >= 0
+        or, when training is traced, too large for any ball.
 
     Examples:
       >>> local = bounded(fedsgd(lambda params, x: x @ params), clip=1.0)
     """
     _validate.part(Local, "clients.local_sgd(loss, ...)", local=local)
     clip, weights = _validate.positive(clip=clip), _weights(weight_cap)
+    _check_margin(margin)
 
     def bound(update: Array, params: PyTree) -> tuple[Array, Array]:
         del params
@@ -68,8 +69,8 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
       margin: as in `bounded`.
 
     Raises:
-      ValueError: `local` is no `Local`, `bit` or `weight_cap` is not > 0 or, when training is traced, `margin` leaves
-        no ball.
+      ValueError: `local` is no `Local`, `bit` or `weight_cap` is not > 0, `margin` is not a static number >= 0 or,
+        when training is traced, leaves no ball.
 
     Examples:
       >>> local = bounded_and_counted(fedsgd(lambda params, x: x @ params), bit=0.5)
@@ -77,6 +78,7 @@ def bounded_and_counted(local: Local, *, bit: float, weight_cap: float | None = 
     _validate.part(Local, "clients.local_sgd(loss, ...)", local=local)
     _validate.positive(bit=bit)
     weights = _weights(weight_cap)
+    _check_margin(margin)
 
     def bound(update: Array, told: Told) -> tuple[Array, Array]:
         scaled = quotient(update, told.numbers[CLIP])
@@ -126,6 +128,16 @@ def in_ball(x: Float32[Array, "b d"], radius: ArrayLike) -> tuple[Float32[Array,
 def ball_factor(norm: Float32[Array, " b"], radius: ArrayLike) -> Float32[Array, " b"]:
     """The factors that scale vectors of these norms into the ball of this radius."""
     return jnp.where(norm > radius, radius / norm, 1.0)
+
+
+def _check_margin(margin: float) -> None:
+    """A margin below 0 makes the ball larger, and NaN leaves updates unclipped.
+
+    Raises:
+      ValueError: `margin` is traced, or not a finite number >= 0.
+    """
+    _validate.known(margin=margin)
+    _validate.non_negative(margin=margin)
 
 
 def radius_within(margin: float, d: int, other: float = 0.0) -> float:
