@@ -15,7 +15,7 @@ from fedjax_priv.clients.ghost_norms.loss_equations import loss_equations
 from fedjax_priv.clients.ghost_norms.plan import plan
 from fedjax_priv.clients.ghost_norms.sample_gradients import sample_gradients
 from fedjax_priv.clients.ghost_norms.separate_examples import check_separate
-from fedjax_priv.losses import Loss
+from fedjax_priv.losses import Loss, checked_loss
 
 
 def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Array], tuple[Array, PyTree]]:
@@ -36,9 +36,9 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
       the gradient of a valid sample is not.
 
     Raises:
-      ValueError: `max_norm` is not > 0; or, when the result is called, `loss` does not return one value per example,
-        parameters are complex, or `loss` combines examples, as batch normalisation does. This is noticed as far as the
-        equations of `loss` can be followed.
+      ValueError: `max_norm` is not > 0, or `loss` is no function of two arguments; or, when the result is called,
+        `loss` does not return one value per example, parameters are complex, or `loss` combines examples, as batch
+        normalisation does. This is noticed as far as the equations of `loss` can be followed.
 
     Examples:
       >>> gradient = clipped_gradient(lambda params, x: x @ params, max_norm=5.0)
@@ -47,7 +47,7 @@ def clipped_gradient(loss: Loss, max_norm: Any) -> Callable[[PyTree, PyTree, Arr
       [3.5 4. ]
     """
 
-    max_norm = _validate.positive(max_norm=max_norm)
+    loss, max_norm = checked_loss(loss), _validate.positive(max_norm=max_norm)
 
     def gradient(params: PyTree, examples: PyTree, valid: Bool[Array, " k"]) -> tuple[Array, PyTree]:
         traced, losses = jax.make_jaxpr(loss, return_shape=True)(params, examples)
@@ -66,10 +66,14 @@ def gradient_norms(loss: Loss) -> Callable[[PyTree, PyTree], Float[Array, " k"]]
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.
 
+    Raises:
+      ValueError: `loss` is no function of two arguments.
+
     Examples:
       >>> gradient_norms(lambda params, x: x @ params)(jnp.zeros(2), jnp.array([[6.0, 8.0], [0.5, 0.0]])).tolist()
       [10.0, 0.5]
     """
+    loss = checked_loss(loss)
     return lambda params, examples: sample_gradients(loss, params, examples).norms
 
 
@@ -81,12 +85,15 @@ def norm_methods(loss: Loss, params: PyTree, examples: PyTree) -> PyTree:
       params: arrays or their shapes.
       examples: arrays or their shapes, `[k, ...]`.
 
+    Raises:
+      ValueError: `loss` is no function of two arguments.
+
     Examples:
       >>> loss = lambda params, x: jnp.sin(x @ params["w"]).sum(1) + params["b"]
       >>> norm_methods(loss, {"w": jnp.ones((3, 2)), "b": 1.0}, jnp.ones((5, 3)))
       {'b': 'instantiated', 'w': 'ghost norm'}
     """
-    return jax.tree.structure(params).unflatten(plan(loss_equations(loss, params, examples)).methods)
+    return jax.tree.structure(params).unflatten(plan(loss_equations(checked_loss(loss), params, examples)).methods)
 
 
 def check_losses(losses: Any, valid: Array) -> None:

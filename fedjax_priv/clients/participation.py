@@ -140,13 +140,14 @@ def independent(probability: Callable[..., ArrayLike], fading: Fading | None = N
       fading: gains of the clients' links, whose state is the state of this draw; None: all 1.
 
     Raises:
-      ValueError: `fading` is not a `channels.Fading`.
+      ValueError: `fading` is not a `channels.Fading`, or `probability` no function of two arguments.
 
     Examples:
       >>> draw = independent(lambda round, gain: jnp.where(round < 10, 0.5, 0.1))
     """
     fading = constant() if fading is None else fading
     _validate.part(Fading, "channels.rayleigh()", fading=fading)
+    _validate.takes("round, gain", probability=probability)
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who = cohort_of(jnp.arange(count.size), round, count)
@@ -208,12 +209,13 @@ def only_if(draw: Draw, left: Callable[[Cohort], Array]) -> Draw:
     Everybody knows which clients these are. Their p_k is 0, or NaN if `left` is NaN.
 
     Raises:
-      ValueError: `draw` is no `Draw`.
+      ValueError: `draw` is no `Draw`, or `left` no function of one argument.
 
     Examples:
       >>> draw = only_if(everyone(), lambda cohort: cohort.gain - 0.5)  # those whose gain is above 0.5
     """
     _validate.part(Draw, "clients.everyone()", draw=draw)
+    _validate.takes("cohort", left=left)
 
     def apply(key: Key, state: PyTree, round: Int[Array, ""], count: Counts) -> tuple[Cohort, PyTree]:
         who, state = draw.apply(key, state, round, count)

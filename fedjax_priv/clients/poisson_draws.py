@@ -61,6 +61,8 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
     """
     check_rate("rate", rate)
     _validate.integer(separation=separation)
+    if capacity is not None:
+        _validate.integer(capacity=capacity)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         _validate.divides({"separation": separation}, num_clients=count.size)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import population_count
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
@@ -83,6 +84,9 @@ def honest_clients(
       honest: clients to count: honest survivors.
       num_params: coordinates, d.
 
+    Raises:
+      ValueError: sets of `num_params` coordinates have another number of words, or `honest` is not one per set.
+
     Examples:
       >>> from fedjax_priv.layers.secure_sum import bitmap
       >>> sets = jax.vmap(bitmap.pack)(jnp.array([[True, True, False], [True, True, True]]))
@@ -90,6 +94,7 @@ def honest_clients(
       >>> print(mean.round(2), least)
       1.67 1
     """
+    _check_sets(sets, num_params, honest=honest)
 
     def count(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
         chosen, counts = row
@@ -99,11 +104,29 @@ def honest_clients(
     return total.astype(jnp.float32).mean(), total.min()
 
 
+def _check_sets(sets: Sets, num_params: int, **members: Array) -> None:
+    """Raises ValueError unless sets are of `num_params` coordinates, and each has a member."""
+    _validate.integer(num_params=num_params)
+    _check_members(sets, **members)
+    if (words := -(-num_params // 32)) != sets.shape[1]:
+        raise ValueError(f"sets must have {words} words each, for num_params = {num_params}, got {sets.shape[1]}")
+
+
+def _check_members(sets: Sets, **members: Array) -> None:
+    """Raises ValueError unless there is a truth value for each set."""
+    if np.ndim(sets) != 2:
+        raise ValueError(f"sets must be bitmaps of shape [n, w], got shape {np.shape(sets)}")
+    for name, member in members.items():
+        if np.shape(member) != (len(sets),) or not jnp.issubdtype(jnp.result_type(member), jnp.bool_):
+            allowed = f"bool of shape ({len(sets)},), one per set"
+            raise ValueError(f"{name} must be {allowed}, got {_validate.made(member)}")
+
+
 def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) -> Float32[Array, ""]:
     """Fraction of the coordinates that exactly one honest client sends (Fig. 4(b) and 5(c)).
 
     The paper counts all honest users, whether or not their uploads arrive. If only honest survivors count, a client
-    whose honest partners were all lost counts as well. Arguments are those of `honest_clients`.
+    whose honest partners were all lost counts as well. Arguments and errors are those of `honest_clients`.
 
     Examples:
       >>> from fedjax_priv.layers.secure_sum import bitmap
@@ -111,6 +134,7 @@ def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) ->
       >>> print(revealed_fraction(sets, honest=jnp.array([True, True]), num_params=4))  # the third coordinate
       0.25
     """
+    _check_sets(sets, num_params, honest=honest)
 
     def meet(seen: tuple[Array, Array], row: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         chosen, counts = row
@@ -130,12 +154,16 @@ def overlap(sets: Sets, members: Bool[Array, " n"]) -> tuple[Float32[Array, ""],
       sets: the coordinates each client selects.
       members: clients whose pairs count; with fewer than two, both results are NaN.
 
+    Raises:
+      ValueError: `members` is not one per set.
+
     Examples:
       >>> from fedjax_priv.layers.secure_sum import bitmap
       >>> sets = jax.vmap(bitmap.pack)(jnp.array([[True, True, False, False], [True, False, True, False]]))
       >>> print(overlap(sets, jnp.array([True, True]))[0])
       0.5
     """
+    _check_members(sets, members=members)
     shared = jax.lax.map(lambda mine: population_count(mine[None] & sets).sum(1).astype(jnp.float32), sets)
     size, count = jnp.diagonal(shared), members.sum().astype(jnp.float32)
     fraction = shared * count / jnp.where(members, size, 0).sum()

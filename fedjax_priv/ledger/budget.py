@@ -20,6 +20,7 @@ from fedjax_priv.data.pool import Pool, checked
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
 from fedjax_priv.ledger.entry import Entry, worst
+from fedjax_priv.runs.checks import check_key
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import _roots
 
@@ -47,9 +48,11 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
       rounds: of the run.
 
     Raises:
-      ValueError: the algorithm has no `draw`, or `rounds` is no integer >= 1.
+      ValueError: `algorithm` is no `Algorithm` or has no `draw`, `key` is no typed key, or `rounds` is no integer >= 1.
     """
     _validate.integer(rounds=rounds)
+    _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
+    check_key(key)
     if not isinstance(data, Pool):
         _validate.part(ClientData, "data.federate(...)", data=data)
     if algorithm.draw is None:
@@ -109,6 +112,7 @@ def rounds_within(
       ValueError: as `planned`; nothing is proved; or the first round is beyond eps.
     """
     _validate.positive(epsilon=epsilon)
+    _validate.integer(most=most)
     plan = planned(algorithm, key, params, data, most)
     choose = chosen or figure_of_budget
     entries = lambda rounds: ledger(algorithm, plan.isel(round=slice(0, rounds)), data, delta=delta)
@@ -157,7 +161,8 @@ def noise_for(
       ValueError: as `planned` and `make`; or nothing is proved, however much the noise is, or eps is not reached by the
         most noise that `make` allows, or who sends does not settle, or nobody does.
     """
-    _validate.positive(epsilon=epsilon)
+    _validate.positive(epsilon=epsilon, start=start)
+    _validate.takes("noise", make=make)
     allowed, choose = _Allowed(make, start), chosen or figure_of_budget
     plan_at = lambda noise: planned(allowed(noise), key, params, data, rounds)
     plans, noises = [plan_at(start)], [start]

@@ -64,9 +64,10 @@ def ledger(
       algorithm: what was run; arguments of its factory were numbers.
       run: as `simulate` returns it, or a point of what `sweep` returns.
       data: of the clients, of which only the counts are read.
-      delta: of the figures, in (0, 1); where a paper's theorem has its own, the entry says which.
+      delta: of the figures, in (0, 1), not traced; where a paper's theorem has its own, the entry says which.
       colluding: clients that tell the server all they know; at least 0 and below the size of the cohort.
-      lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), where it is known.
+      lipschitz: c of every local step, clipping included (`theory.cdp_fl.lipschitz_constant`), >= 0, where it is
+        known.
 
     Raises:
       ValueError: an argument outside its range, a sweep or a point that was not run, no round, or a run of more
@@ -77,8 +78,10 @@ def ledger(
     if not isinstance(data, Pool):
         _validate.part(ClientData, "data.federate(...)", data=data)
     _validate.integer(at_least=0, colluding=colluding)
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must be a number in (0, 1), got {delta!r}")
+    _validate.known(delta=delta)
+    _validate.fraction(below_one=True, above_zero=True, delta=delta)
+    if lipschitz is not None:
+        _validate.non_negative(lipschitz=lipschitz)
     run, count = run_alone(run), np.asarray(processes.on_host(data.count))
     if not run.sizes["round"]:
         raise ValueError("run must have a round, got none")

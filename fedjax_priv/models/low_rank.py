@@ -74,7 +74,7 @@ def merge_lora(params: PyTree, adapters: Adapters, *, alpha: float = 1.0) -> PyT
       alpha: as `lora` was given.
 
     Raises:
-      ValueError: an adapter has the name of no array.
+      ValueError: an adapter has the name of no array, or `alpha` is not > 0.
 
     Examples:
       >>> base = softmax_regression((2,), 3)
@@ -83,6 +83,7 @@ def merge_lora(params: PyTree, adapters: Adapters, *, alpha: float = 1.0) -> PyT
       >>> jax.tree.all(jax.tree.map(np.array_equal, merge_lora(params, adapters), params))
       True
     """
+    alpha = _validate.positive(alpha=alpha)
     paths = {jax.tree_util.keystr(path) for path, _ in jax.tree.leaves_with_path(params)}
     if unknown := sorted(adapters.keys() - paths):
         raise ValueError(f"adapters must be of arrays of params, {sorted(paths)}, got {unknown}")

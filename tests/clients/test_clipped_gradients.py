@@ -1,5 +1,7 @@
 """Clipped sums of sample gradients, against one gradient after the other in float64."""
 
+import inspect
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import pytest
 from fedjax_priv import losses, models
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
-from fedjax_priv.clients.clipped_gradients import clipped_gradient, norm_methods
+from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
 from helpers import cohort_of
 
 KEY = jax.random.key(9)
@@ -207,6 +209,14 @@ def test_a_loss_of_another_shape_is_refused():
         ValueError, match=r"loss must return one value per example, shape \(7,\), got an array of shape \(7, 1\)"
     ):
         clipped_gradient(columns, 1.0)(MLP.init(KEY), EXAMPLES, VALID)
+
+
+@pytest.mark.parametrize("bad", [None, "x", lambda params: params.sum()])
+def test_what_is_no_loss_is_refused(bad):
+    clip, norms, methods = map(inspect.unwrap, (clipped_gradient, gradient_norms, norm_methods))
+    for call in (lambda: clip(bad, 1.0), lambda: norms(bad), lambda: methods(bad, jnp.ones(2), jnp.ones((3, 2)))):
+        with pytest.raises(ValueError, match="^loss must be a function of 2 arguments, such as losses"):
+            call()
 
 
 @pytest.mark.parametrize("bad", [-1.0, 0.0, jnp.nan, "a"])

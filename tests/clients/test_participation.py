@@ -170,6 +170,12 @@ test_bad_arguments = refuses(
     (lambda: drawn(sample(13)), r"size \(cohort_size of a system\) must be at most the number of clients, 12, got 13"),
     (lambda: bernoulli(np.array([0.2, -0.1])), "participation must be a number in"),
     (lambda: inspect.unwrap(independent)(max, 0.5), "fading must be a Fading, such as channels.rayleigh.., got float"),
+    (lambda: inspect.unwrap(independent)(0.5), r"probability must be a function of \(round, gain\), got float$"),
+    (
+        lambda: independent(lambda gain: gain),
+        r"probability must be a function of \(round, gain\), got one of \(gain\)$",
+    ),
+    (lambda: inspect.unwrap(only_if)(everyone(), 0.5), r"left must be a function of \(cohort\), got float$"),
     (lambda: everyone(0), "num_groups must be an integer >= 1"),
     (
         lambda: everyone(num_byzantine=np.zeros(12)),

@@ -113,6 +113,7 @@ test_bad_arguments = refused(
     (lambda: poisson(1.5), r"rate must be a number in \(0, 1\], got 1.5"),
     (lambda: poisson(0.0), r"rate must be a number in \(0, 1\], got 0.0"),
     (lambda: jax.jit(poisson)(0.5), "rate must be known when the program is compiled"),
+    (lambda: poisson(0.9, capacity=0), "capacity must be an integer >= 1, got 0"),
     (lambda: drawn(poisson(0.9, capacity=2)), "capacity must be from 4.5, the expected number of clients, to their"),
     (lambda: drawn(poisson(0.9, capacity=6)), "capacity must be from 4.5, .* number, 5, got 6"),
     (lambda: cyclic_poisson(0.5, 0), "separation must be an integer >= 1"),

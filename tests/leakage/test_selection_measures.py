@@ -1,7 +1,11 @@
+import functools
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from refusals import refused
 
 from fedjax_priv.base import View
 from fedjax_priv.layers.secure_sum import bitmap, committee
@@ -38,6 +42,34 @@ def test_measures_are_their_definitions(d):
     pairs = [(chosen[i] & chosen[j]).sum() for i in members for j in members if i < j]
     pairs = np.array(pairs) / chosen[members].sum(1).mean()
     np.testing.assert_allclose(jax.jit(overlap)(sets, jnp.asarray(honest)), [pairs.mean(), pairs.std()], rtol=1e-5)
+
+
+TEN = jnp.zeros((3, 1), jnp.uint32)
+"""Sets of ten coordinates of three clients."""
+
+test_bad_arguments = refused(
+    *(
+        (
+            functools.partial(inspect.unwrap(of), TEN, jnp.ones(3, bool), num),
+            f"num_params must be an integer >= 1, got {num}",
+        )
+        for of in (honest_clients, revealed_fraction)
+        for num in (-1, 0)
+    ),
+    (lambda: honest_clients(TEN, jnp.ones(3, bool), 33), "sets must have 2 words each, for num_params = 33, got 1$"),
+    *(
+        (
+            functools.partial(inspect.unwrap(of), TEN, wrong, *d),
+            name + r" must be bool of shape \(3,\), one per set, got",
+        )
+        for of, name, d in (
+            (honest_clients, "honest", [10]),
+            (revealed_fraction, "honest", [10]),
+            (overlap, "members", []),
+        )
+        for wrong in (jnp.ones(2, bool), jnp.ones(3))
+    ),
+)
 
 
 def test_every_coordinate_counts_in_the_least():

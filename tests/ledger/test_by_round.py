@@ -1,6 +1,7 @@
 """Eps after each round, against the theory called by hand for so many rounds."""
 
 import functools
+import inspect
 import itertools
 
 import jax
@@ -321,5 +322,32 @@ test_refused = refused(
         "epsilon must be for a system with a proved figure: no noise is added by the system",
     ),
     (lambda: rounds_within(private(), KEY, PARAMS, DATA, -1.0, delta=DELTA, most=3), "epsilon must be"),
+    (
+        lambda: rounds_within(private(), KEY, PARAMS, DATA, 1.0, delta=DELTA, most=0),
+        "most must be an integer >= 1, got 0",
+    ),
+    (
+        "key must be one typed key, such as jax.random.key.0., got int",
+    ),
+    (
+        lambda: planned(private(), jax.random.PRNGKey(0), PARAMS, DATA, 1),
+        "key must be one typed key, .* got an old-style",
+    ),
+    (
+        lambda: inspect.unwrap(planned)(private, KEY, PARAMS, DATA, 1),
+        "algorithm must be an Algorithm, such as .*, got private, which may",
+    ),
+    *(
+        (
+            functools.partial(
+                inspect.unwrap(noise_for), make, KEY, PARAMS, DATA, 1.0, delta=DELTA, rounds=1, start=start
+            ),
+            message,
+        )
+        for make, start, message in (
+            (private(), 1.0, r"make must be a function of \(noise\), got Algorithm$"),
+            (lambda z: grid(z), -1.0, "start must be a finite number > 0, got -1.0$"),
+        )
+    ),
     (lambda: planned(private()._replace(draw=None), KEY, PARAMS, DATA, 1), "algorithm must have a draw"),
 )

@@ -281,6 +281,7 @@ def test_it_is_shown(capsys):
 test_bad_arguments = refused(
     ({"delta": 0.0}, r"delta must be a number in \(0, 1\), got 0.0"),
     ({"data": DATA._replace(count=DATA.count[:3])}, "data must hold all clients of the run, 0 to 5, got 3"),
+    *(({"lipschitz": c}, "lipschitz must be a finite number >= 0") for c in (-1.0, np.nan)),
     ({"colluding": -1}, "colluding must be an integer >= 0, got -1"),
     ({"colluding": N}, f"colluding must be below the size of the cohort, {N}, got {N}"),
     by=lambda how: ledger(systems.fedavg(local(num_steps=1)), made(), **{"data": DATA, "delta": DELTA, **how}),

@@ -79,4 +79,5 @@ test_what_is_no_model_path_or_adapter_is_named = refused(
         lambda: models.merge_lora(PARAMS, {"nope": {"down": jnp.ones((2, 1)), "up": jnp.ones((1, 2))}}),
         r"adapters must be of arrays of params, \[.*\], got \['nope'\]$",
     ),
+    (lambda: models.merge_lora(PARAMS, {}, alpha=float("nan")), "alpha must be a finite number > 0, got nan$"),
 )
