@@ -327,9 +327,6 @@ test_refused = refused(
         "most must be an integer >= 1, got 0",
     ),
     (
-        "key must be one typed key, such as jax.random.key.0., got int",
-    ),
-    (
         lambda: planned(private(), jax.random.PRNGKey(0), PARAMS, DATA, 1),
         "key must be one typed key, .* got an old-style",
     ),
