@@ -166,3 +166,13 @@ def test_a_minority_is_below_a_half_and_a_number_of_them():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=f"^{message}$"):
             _validate.minority({"n": n}, f=f)
+
+
+def test_the_ends_of_seeds_and_decibels():
+    _validate.seed(a=0, b=2**32 - 1)
+    _validate.decibels(a=-300, b=300.0)
+    with pytest.raises(ValueError, match=f"^seed must be an integer below 2..32, got {2**32}$"):
+        _validate.seed(seed=2**32)
+    for bad in (-300.1, 300.1, np.nan):
+        with pytest.raises(ValueError, match=rf"^snr_db must be a number of dB in \[-300, 300\], got {bad}$"):
+            _validate.decibels(snr_db=bad)
