@@ -126,6 +126,7 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
     if is_gain_missing(release, question.run):
         return none("a gain is not finite, and the power limit asks for it")
     if _is_public(p):
+        assert neighbours != "add/remove"  # it is public, too, who is there
         return public_senders(release, question, size, about, c, neighbours)
     return _sampled(release, question, p, about, c, neighbours)
 

@@ -13,6 +13,7 @@ from fedjax_priv.ledger.entry import Figure, Question
 from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads, of_clients
 from fedjax_priv.systems.releases import BlindUploads, OverTheAir
 from fedjax_priv.theory import sampled_gaussian, wireless
+from fedjax_priv.theory._validate import Change
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
 
@@ -92,7 +93,7 @@ def received(release: OverTheAir, question: Question, about: wireless.Round, c: 
 
 
 def public_senders(
-    release: OverTheAir, question: Question, size: int, about: wireless.Round, c: np.ndarray, neighbours: Neighbours
+    release: OverTheAir, question: Question, size: int, about: wireless.Round, c: np.ndarray, neighbours: Change
 ) -> Figure:
     """Every p_k of the first `size` places is 0 or 1: one Gaussian mechanism for each user. Others add no noise."""
     a = received(release, question, about, c)
