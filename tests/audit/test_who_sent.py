@@ -76,6 +76,17 @@ def test_what_the_draws_alone_tell_is_refused_before_any_trial(make, how, told, 
         audited(make, **how)
 
 
+def test_draws_are_checked_with_the_keys_of_the_trials(monkeypatch):
+    """Nobody is lost here: the check is told the same before and after the trials."""
+    told = []
+    monkeypatch.setattr(ledger_entries, "check_sent", lambda uploads, **_: told.append(uploads))
+    audited(functools.partial(OURS, cohort=bernoulli(np.full(N, 0.5))))
+    before, after = told
+    assert len(np.unique(before.first, axis=0)) > 2
+    np.testing.assert_array_equal(before.first, after.first)
+    np.testing.assert_array_equal(before.second, after.second)
+
+
 def test_draws_that_are_counted_are_those_of_the_trials():
     """Nobody is lost here, so those who are drawn are those who sent, trial by trial and on both inputs."""
     make = lambda local, observe: OURS(local, cohort=bernoulli(np.full(N, 0.5)), observe=observe)
