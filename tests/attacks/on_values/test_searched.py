@@ -34,8 +34,8 @@ LINES = {  # honest [h, d] -> base, slope
 }
 
 
-def searched(respond, base, slope, updates, honest, evals, start, step, ratio):
-    """Expansion, then contraction; the factor and everything that was tried."""
+def searched(respond, base, slope, updates, honest, evals, start, step, ratio, down):
+    """Expansion, then contraction, then down from there; the factor."""
 
     def distance(factor):
         rows = updates.copy()
@@ -57,17 +57,23 @@ def searched(respond, base, slope, updates, honest, evals, start, step, ratio):
         if reached > largest:
             best, largest = best + step, reached
         step *= ratio
+    top = best
+    for place in range(1, down + 1):
+        factor = start + (top - start) * ratio**place
+        if (reached := distance(factor)) > largest:
+            best, largest = factor, reached
     assert largest == max(tried)[0]
     return best
 
 
 SHORT = {"evals": 9, "start": 0.5, "step": 0.7, "ratio": 0.6}
 CAREFUL = {"evals": 16, "step": 0.3, "ratio": 0.95}
+DOWN = {"evals": 5, "start": 0.5, "step": 30.0, "ratio": 0.8, "down": 12}
 
 
 @pytest.mark.parametrize(
     ("defence", "search"),
-    [("mean", {}), ("trimmed mean", SHORT), ("redescending", CAREFUL)],
+    [("mean", {}), ("trimmed mean", SHORT), ("redescending", CAREFUL), ("redescending", DOWN)],
 )
 @pytest.mark.parametrize("line", LINES)
 def test_the_factor_is_that_of_the_search(line, defence, search):
@@ -76,7 +82,7 @@ def test_the_factor_is_that_of_the_search(line, defence, search):
     for honest in MASKS:
         updates = UPDATES.astype(np.float64)
         base, slope = expected(updates[honest])
-        how = {"evals": 20, "start": 0.0, "step": 10.0, "ratio": 0.8, **search}
+        how = {"evals": 20, "start": 0.0, "step": 10.0, "ratio": 0.8, "down": 0, **search}
         factor = searched(DEFENCES[defence], base, slope, updates, honest, **how)
         spoilt = jnp.where(jnp.asarray(honest)[:, None], UPDATES, jnp.nan)
         rows = attack(KEY, spoilt, jnp.asarray(honest), ~jnp.asarray(honest))
