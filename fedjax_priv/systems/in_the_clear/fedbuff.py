@@ -75,11 +75,10 @@ def fedbuff(
       weight_levels: c_g, with `secure_sum`: the server multiplies uploads by the integers `c_g s(tau)`, rounded at
         random (`clients.weighed_by_staleness`). If not given, clients weigh their updates before they round them.
       secure_sum: an innermost layer that adds field elements; floats in the clear if not given. `plain_field()` stands
-        for an enclave that shows only the sum to the server; `secure_fedbuff` has masks. Pairwise masks are refused,
-        because clients begin at different times and need not meet in a buffer.
+        for an enclave that shows only the sum to the server, and needs `leave` 0; `secure_fedbuff` has masks. Pairwise
+        masks are refused, because clients begin at different times and need not meet in a buffer.
       dropout: probability that an update is lost on its way; it fills a place.
-      leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened; 0
-        with `plain_field()`, where nobody is asked.
+      leave: with `secure_sum`, probability that a client of the buffer is gone when masks are opened.
       **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
     Raises:

@@ -44,12 +44,11 @@ def cdp_fl(
       cohort_size: devices drawn each round (r), uniformly without replacement; all if not given.
       cohort: another draw of at most r devices a round, such as `clients.scheduled`; without Byzantine clients.
       dropout: probability that a device is lost before its upload; the mean is over the others.
-      leave: probability that a survivor is gone when asked for its round key; a round with lost devices then fails;
-        0 with `plain_field()`, where nobody is asked.
+      leave: probability that a survivor is gone when asked for its round key; a round with lost devices then fails.
       levels: grid points of the quantizer per unit (c); noise of clients adds up in a sum if 1/c is at most a third of
         the learning rate times sigma, and no update can be so long that it fails the round (`layers.quantize`).
       secure_sum: another innermost layer than `enrolled_masks(...)`; `plain_field()` is the paper's "without secure
-        aggregation".
+        aggregation", where nobody is asked for keys, so `leave` must be 0.
       **how: `threshold`, `elide`, `key_agreement` and `prg` of `enrolled_masks`; `server`, `block`, `mesh`, `observe`
         and `lying_server` of `federated_round`.
 

@@ -42,7 +42,7 @@ def common_secagg(
       alpha: fraction of the parameters that is sent, in (0, 1]; at least one is sent. Static in a sweep.
       error_feedback: a client adds what it did not send to its next update.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares; 0 with `plain_field()`.
+      leave: probability that a survivor is gone when the server asks for shares.
       levels: grid points of the quantizer per unit.
       secure_sum: another innermost layer than `pairwise_masks(...)`, as in `secagg`.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of

@@ -96,10 +96,11 @@ def distributed_dp_fedavg(
       growth: how the norm of a sum of n updates grows: as n, or as their square root, `"sqrt"`, if they have no common
         direction; then n stands for n^2 in the step, which is finer. If sums grow faster they wrap.
       dropout: probability that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares; 0 with `plain_ring(bits)`.
+      leave: probability that a survivor is gone when the server asks for shares.
       secure_sum: another innermost layer than `pairwise_masks(..., bits=bits)`, of the same bits, such as
-        `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear. Not
-        `plain_field()`: a sum of residues in F_q tells how many of them are negative, and is as long as 32 bits.
+        `enrolled_masks(..., bits=bits)`, or `plain_ring(bits)` for the same sum in the clear, where nobody is
+        asked for shares, so `leave` must be 0. Not `plain_field()`: a sum of residues in F_q tells how many of them are
+        negative, and is as long as 32 bits.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
         `layers.mask.secagg_protocol`; `server`, `block`, `mesh`, `observe` and `lying_server` of `federated_round`.
 

@@ -46,7 +46,7 @@ def secagg(
       num_clients: clients in the data.
       cohort_size: clients drawn each round; everyone if not given.
       dropout: probability theta that a client is lost after the masks are agreed and before its upload.
-      leave: probability that a survivor is gone when the server asks for shares; 0 with `plain_field()`.
+      leave: probability that a survivor is gone when the server asks for shares.
       levels: grid points of the quantizer per unit (c in eqs. 15-17 of SparseSecAgg, which gives no value).
       normalize: "expected" scales each update by its weight beta_i / (1 - dropout) (eq. 16 with p = 1) and by clients /
         cohort, so that the sum has the mean `sum_i beta_i y_i` over draws and dropouts. "survivors" divides the sum by
@@ -64,7 +64,7 @@ def secagg(
       check_range: the server fails a round whose sum clients that clip cannot have: a Byzantine client sent random
         elements, or masks did not cancel (`layers.check_range`). Needs `clip`, static in a sweep.
       secure_sum: another innermost layer than `pairwise_masks(...)`. `plain_field()` adds the same field elements in
-        the clear.
+        the clear, where nobody is asked for shares, so `leave` must be 0.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
         `layers.mask.secagg_protocol`; `proof` and `verdict` of `layers.validate_norm`; `server`, `block`, `mesh`,
         `observe` and `lying_server` of `federated_round`.
