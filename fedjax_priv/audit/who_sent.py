@@ -33,7 +33,7 @@ def check_sent(uploads: Worlds, entries: Sequence[Entry], release: Release, roun
 
     Args:
       uploads: `sent` of the trials on each input, summed over rounds, `[trials, 2]`; or `drawn` of them, which is
-        known before the trials, and refuses those of which no loss of uploads could change the verdict.
+        known before any trial is run.
       entries: that are audited.
       release: of the system.
       rounds: of a trial.

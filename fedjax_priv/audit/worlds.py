@@ -141,14 +141,18 @@ def scores_of_draws(
     rounds: int,
     at_once: int,
 ) -> Worlds:
-    """Scores, summed over rounds, of the cohorts of the trials of `scores_of_kin`: nobody trains."""
+    """Scores, summed over rounds, of the cohorts of the trials of `scores_of_kin`: nobody trains.
+
+    Raises:
+      ValueError: the algorithm has no `draw`.
+    """
 
     def one(key: Key, given: PyTree, variant: ArrayLike) -> Array:
         del variant
         samples = canary.data(given)
         system = make(canary.local(given), None)
-        draw = system.draw
-        assert draw is not None
+        if (draw := system.draw) is None:
+            raise ValueError("make must return an algorithm that has a draw, as those of systems do, got one without")
 
         def drawn(state: PyTree, round: Array) -> tuple[PyTree, Array]:
             who, state = draw(key, state, round, samples.count)

@@ -27,6 +27,7 @@ from fedjax_priv.theory import _roots
 Chosen = Callable[[list[Entry]], Entry | None]
 """The entry of a ledger that a budget is about; None, or ValueError with the reason: there is none."""
 _CLOSE = 1e-5  # relative, of the noise
+_RISES = 20  # quarters of an octave in which a rise is looked for: sqrt(r) for r = 1,000
 
 
 class BudgetRefused(ValueError):
@@ -145,7 +146,7 @@ def noise_for(
     for the grid. It is then the least noise on both sides, if there are at most 1,000 clients in a round.
 
     Args:
-      make: `noise -> algorithm`, where otherwise more of it means less eps: a deviation or a variance.
+      make: `noise -> algorithm`. Noise is a deviation or a variance; but for these two cases, more means less eps.
       key: as in `planned`.
       params: as in `planned`.
       data: as in `planned`.
@@ -241,10 +242,6 @@ def _below_a_rise(spent: Callable[[float], float], found: float) -> float:
                 low, high = (middle, high) if spent(middle) <= spent(low) else (low, middle)
             return low
     return found
-
-
-_RISES = 20
-"""Quarters of an octave in which a rise is looked for: sqrt(r) for r = 1,000."""
 
 
 class _Allowed:

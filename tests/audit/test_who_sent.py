@@ -100,6 +100,13 @@ def test_draws_that_are_counted_are_those_of_the_trials():
     assert len(np.unique(before.first, axis=0)) > 3 and (before.first != before.second).any()
 
 
+def test_an_algorithm_without_a_draw_is_refused():
+    make = lambda local, observe: OURS(local, observe=observe)._replace(draw=None)
+    canary = Canary((jnp.zeros((N, D)), jnp.ones((N, D))), sending, lambda given: DATA, lambda params: jnp.eye(D)[0])
+    with pytest.raises(ValueError, match="^make must return an algorithm that has a draw, .* got one without"):
+        scores_of_draws(make, canary, drawn, jax.random.key(3), params=jnp.zeros(D), trials=2, rounds=1, at_once=2)
+
+
 @pytest.mark.parametrize("cohort", [everyone(), everyone(num_byzantine=np.arange(N) == 1)], ids=["all", "another"])
 def test_control_a_canary_whose_client_sends(cohort):
     assert audited(functools.partial(OURS, cohort=cohort))
