@@ -17,6 +17,7 @@ from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack, checked_rows
 from fedjax_priv.attacks.on_groups import Members, members
 from fedjax_priv.base import Cohort, Key, Layer
 from fedjax_priv.crypto import field
+from fedjax_priv.crypto.prg import expand, seed_of
 from fedjax_priv.engine.client_rows import only_rows, rows_where
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers import stateless
@@ -71,7 +72,7 @@ def random_elements() -> FieldAttack:
 
     def attack(key: Key, elements: Array, honest: Array, byzantine: Array, group: Array) -> UInt32[Array, "n d"]:
         n, d = elements.shape
-        return per_client(lambda key: jax.random.bits(key, (d,), jnp.uint32), key, jnp.arange(n))
+        return per_client(lambda key: expand(seed_of(key), "random elements", 0, d), key, jnp.arange(n))
 
     return attack
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Cohort, Key, Received
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
+from fedjax_priv.crypto.prg import bits
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.channel_symbols import times
 from fedjax_priv.layers.noise_as_one import NUMBERS, deviation_of_sum
@@ -103,7 +103,7 @@ def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         real, _ = jnp.split(x, 2, axis=1)
-        turn = per_client(lambda key: jax.random.uniform(key, real.shape[1:]), key, cohort.client) * 2 * jnp.pi
+        turn = per_client(lambda key: bits(key, "phases", real.shape[1:]), key, cohort.client) * (2 * jnp.pi * 2.0**-32)
         return _faded(key, times(x, jnp.cos(turn), jnp.sin(turn)), cohort)
 
     return multiple_access(receiver_noise, known_count=False)._replace(transmit=transmit)

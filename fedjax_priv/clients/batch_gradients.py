@@ -10,7 +10,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.clients.clipped_gradients import check_losses, clipped_gradient
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
 from fedjax_priv.keys import named
 from fedjax_priv.losses import Loss
 

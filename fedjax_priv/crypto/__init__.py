@@ -7,6 +7,7 @@
 - `block_stream`: words in blocks from a counter, and their order.
 - `philox_stream`, `chacha20_stream`: Philox, and ChaCha20 of RFC 8439.
 - `prg`: pseudorandom words and field elements from a seed.
+- `normal_draws`: Gaussian noise with a long tail, for privacy.
 - `agreement`: how two users come to have a seed in common. `key_agreement`: by Diffie-Hellman inside jit,
   simulation-grade; `x25519`: by a real one, on the host.
 - `shamir`: secret sharing.

@@ -4,6 +4,7 @@
 and a seed has 64 bits. `chacha20` is the cipher of RFC 8439 with a seed of 256 bits.
 """
 
+import math
 import zlib
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -12,9 +13,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, Float, UInt32
 
 from fedjax_priv._validate import integer, one_of
+from fedjax_priv.base import Key
 from fedjax_priv.crypto import chacha20_stream, field, philox_stream
 from fedjax_priv.crypto.block_stream import BlockStream, Round, Seed
 
@@ -66,6 +68,28 @@ def generator(prg: Prg | GeneratorName) -> Prg:
         return prg
     one_of(_NAMED, prg=prg)
     return _NAMED[prg]
+
+
+def seed_of(key: Key) -> Seed:
+    """A seed of two words, from a key of any kind."""
+    return jax.random.bits(key, (2,), jnp.uint32)
+
+
+def bits(key: Key, purpose: str, shape: tuple[int, ...]) -> UInt32[Array, "..."]:
+    """Random words of a key, uint32 `shape`, by Philox.
+
+    On a CPU `jax.random.bits` takes several times as long for many words: it computes them in a loop over arrays.
+
+    Examples:
+      >>> bits(jax.random.key(0), "ranks", (2, 3)).shape
+      (2, 3)
+    """
+    return philox.words(seed_of(key), purpose, 0, math.prod(shape)).reshape(shape)
+
+
+def signs(seed: UInt32[Array, "2"], purpose: str, count: int) -> Float[Array, " count"]:
+    """Random signs, from the lowest bits of words."""
+    return 1 - 2 * (philox.words(seed, purpose, 0, count) & 1).astype(jnp.float32)
 
 
 def elements(word: UInt32[Array, "*n"], spare: UInt32[Array, "*n"]) -> Array:

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.keys import Key, named
+from fedjax_priv.crypto.prg import signs
+from fedjax_priv.keys import named
 
 Seed = UInt32[Array, "2"]
 
@@ -53,13 +54,13 @@ class Projection(NamedTuple):
         return self.k / (self.k + self.num_params - 1)
 
     def _matrix(self, seed: Seed) -> Float[Array, "k d"]:
-        signs = jax.random.rademacher(_key(seed), (self.k, self.num_params), jnp.float32)
-        return signs / jnp.sqrt(jnp.float32(self.k))
+        entries = signs(seed, "dense sketch", self.k * self.num_params).reshape(self.k, self.num_params)
+        return entries / jnp.sqrt(jnp.float32(self.k))
 
     def _columns(self, seed: Seed) -> tuple[Int[Array, " d"], Float[Array, " d"]]:
-        key = _key(seed)
+        key = jax.random.wrap_key_data(seed, impl="threefry2x32")
         bucket = jax.random.randint(named(key, "bucket"), (self.num_params,), 0, self.k)
-        return bucket, jax.random.rademacher(named(key, "sign"), (self.num_params,), jnp.float32)
+        return bucket, signs(seed, "sketch", self.num_params)
 
 
 def projection(num_params: int, k: int, *, dense: bool = False) -> Projection:
@@ -72,7 +73,3 @@ def projection(num_params: int, k: int, *, dense: bool = False) -> Projection:
     if k > num_params:
         raise ValueError(f"k must be at most num_params = {num_params}, got {k}")
     return Projection(num_params, k, dense)
-
-
-def _key(seed: Seed) -> Key:
-    return jax.random.wrap_key_data(seed, impl="threefry2x32")

@@ -15,7 +15,6 @@
   rows in a basis of their span. `whole_parts`: how many a fraction of so many is.
 - `versions`, `memory_of_models`: models that clients still train, and those they remember. `telling`: what an
   aggregator tells clients with the model.
-- `normal_draws`: Gaussian noise with a long tail, for privacy.
 - `calls`: an error in a user's function says in which one.
 - `processes`: one run over several processes.
 """

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import Key, Model
+from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.status import keep_error
 
 _ONE_AT_A_TIME = threading.Lock()  # a module holds one call's parameters; PyTorch's generator is everybody's
@@ -44,7 +45,7 @@ def from_torch(make: Callable[[], Any]) -> Model:
     shapes = {name: _struct(value.shape) for name, value in host.module.named_parameters()}
 
     def init(key: Key) -> PyTree:
-        return _outside(host.new, shapes, jax.random.bits(key, (2,), jnp.uint32))
+        return _outside(host.new, shapes, seed_of(key))
 
     @jax.custom_vjp
     def logits(params: PyTree, x: Array, seeds: Array | None) -> Array:
@@ -57,9 +58,7 @@ def from_torch(make: Callable[[], Any]) -> Model:
         return *_outside(host.gradients, like, params, x, seeds, cotangent), None
 
     logits.defvjp(lambda *args: (logits(*args), args), backward)
-    train = lambda params, x, keys: logits(
-        params, x, jax.vmap(lambda key: jax.random.bits(key, (2,), jnp.uint32))(keys)
-    )
+    train = lambda params, x, keys: logits(params, x, jax.vmap(seed_of)(keys))
     return Model(init, lambda params, x: logits(params, x, None), train if draws else None)
 
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree, UInt32
 
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
+from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.layers.coordinate_sets import random_coordinates
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.sparsification import sparsifier
@@ -34,7 +35,7 @@ def common_coordinates(num_params: int, k: int, *, error_feedback: bool = False)
     own = sparsifier(num_params, k, error_feedback, choose, unbiased=True)
 
     def advertise(key: Key, state: PyTree, cohort: Cohort) -> tuple[PyTree, Array, Bits]:
-        seed = jax.random.bits(key, (2,), jnp.uint32)
+        seed = seed_of(key)
         down = jnp.where(cohort.selected, message_bits(seed), 0)
         return state, seed, {"coordinates": Link(jnp.zeros_like(down), down)}
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
 from fedjax_priv.engine.products import rounded_product, unknown_zero
 from fedjax_priv.engine.side_by_side import by_platform
 from fedjax_priv.keys import per_client

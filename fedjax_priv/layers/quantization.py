@@ -1,13 +1,12 @@
 """Unbiased stochastic rounding into the field, where secure sums are exact."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Received, Sent
 from fedjax_priv.crypto import field
-from fedjax_priv.crypto.prg import philox
+from fedjax_priv.crypto.prg import philox, seed_of
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
@@ -78,11 +77,7 @@ def _limit(max_terms: int) -> int:
 def _uniform(key: Key, client: Array, d: int) -> Float[Array, "b d"]:
     """As `drawn`, one row per client."""
 
-    def draw(key: Key) -> Array:
-        seed = jax.random.bits(key, (2,), jnp.uint32)
-        return drawn(seed, 0, d)
-
-    return per_client(draw, key, client)
+    return per_client(lambda key: drawn(seed_of(key), 0, d), key, client)
 
 
 def drawn(seed: UInt32[Array, " 2"], time: int | Array, d: int) -> Float[Array, " d"]:

@@ -9,11 +9,11 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree, UInt32
+from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
-from fedjax_priv.crypto.prg import philox
+from fedjax_priv.crypto.prg import seed_of, signs
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.stacking import stateless
 
@@ -41,7 +41,7 @@ def rotate(num_params: int) -> Layer:
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
         del state
-        seed = jax.random.bits(key, (2,), jnp.uint32)
+        seed = seed_of(key)
         down = jnp.where(cohort.selected, message_bits(seed), 0)
         return (), seed, {"rotation": Link(jnp.zeros_like(down), down)}
 
@@ -49,11 +49,12 @@ def rotate(num_params: int) -> Layer:
         del key, private, cohort
         if x.shape[1] != num_params:
             raise ValueError(f"num_params must be the length of an update, {x.shape[1]}, got {num_params}")
-        return hadamard(jnp.pad(x, [(0, 0), (0, padded - num_params)]) * signs(seed, padded)[None]), (), Sent()
+        longer = jnp.pad(x, [(0, 0), (0, padded - num_params)])
+        return hadamard(longer * signs(seed, "rotation", padded)[None]), (), Sent()
 
     def decode(header: tuple, seed: Array, received: Received) -> Received:
         del header
-        value = hadamard(received.value) * signs(seed, padded)[None]
+        value = hadamard(received.value) * signs(seed, "rotation", padded)[None]
         return received._replace(value=value[:, :num_params])
 
     return stateless()._replace(advertise=advertise, encode=encode, decode=decode)
@@ -62,12 +63,6 @@ def rotate(num_params: int) -> Layer:
 def padded_length(num_params: int) -> int:
     """d', the least power of two that is not below d."""
     return 1 << (num_params - 1).bit_length()
-
-
-def signs(seed: UInt32[Array, "2"], d: int) -> Float[Array, " d"]:
-    """`d` random signs, from the lowest bits of words."""
-    bit = philox.words(seed, "rotation", 0, d) & 1
-    return 1 - 2 * bit.astype(jnp.float32)
 
 
 def hadamard(x: Float[Array, "b d"]) -> Float[Array, "b d"]:

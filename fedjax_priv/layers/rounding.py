@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, Int32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Received
+from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers.quantization import LARGEST, drawn
 from fedjax_priv.layers.rounded_norm import FAILURE, MAX_VALUE, is_within, squared_norm_bound
@@ -57,7 +58,7 @@ def round_within(levels: float | Array, *, max_norm: float | Array, failure: flo
             )
         scaled = jnp.clip(jnp.where(jnp.isfinite(x).all(1, keepdims=True), levels * x, 0), -LARGEST, LARGEST)
         low = jnp.floor(scaled)
-        seeds = per_client(lambda key: jax.random.bits(key, (2,), jnp.uint32), key, cohort.client)
+        seeds = per_client(seed_of, key, cohort.client)
 
         def draw(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             time, z, done = state

@@ -1,10 +1,10 @@
 """Random projections of updates, the same for all clients of a round."""
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree, UInt32
 
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
+from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.crypto.sketch import Sketched, projection
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.sparsification import check_width
@@ -37,7 +37,7 @@ def jl(num_params: int, k: int, *, dense: bool = False) -> Layer:
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[PyTree, Array, Bits]:
         del state
-        seed = jax.random.bits(key, (2,), jnp.uint32)
+        seed = seed_of(key)
         none = jnp.zeros_like(cohort.client, jnp.uint32)
         down = lambda bits: Link(none, jnp.where(cohort.selected, jnp.uint32(bits), 0))
         return (), seed, {"sketch": down(message_bits(seed)), "model": down(32 * k)}

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Sent
+from fedjax_priv.crypto.prg import bits
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
@@ -148,7 +149,7 @@ def _rounded(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> Float[Array, "
     low = jnp.floor(x)
     threshold = (x - low) * 2.0**32
     whole = jnp.floor(threshold)
-    words = per_client(lambda key: jax.random.bits(key, x.shape[1:]), key, cohort.client)
+    words = per_client(lambda key: bits(key, "stochastic levels", x.shape[1:]), key, cohort.client)
     ties = per_client(jax.random.uniform, named(key, "ties"), cohort.client)[:, None]
     least = whole.astype(jnp.uint32)
     up = (words < least) | ((words == least) & (ties < threshold - whole))

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, PyTree
 
 from fedjax_priv.base import Key
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
 
 
 class ServerNoise(NamedTuple):

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree, UInt32
 
 from fedjax_priv.base import Key
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
+from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.server_noise.process import ServerNoise
 
 Row = Callable[[Key, Int[Array, ""], PyTree, int], tuple[Array, PyTree]]
@@ -30,7 +31,7 @@ def stream(correlation: Any, buffers: Callable[[int], PyTree], row: Row) -> Serv
         return Stream(jnp.int32(0), jnp.zeros(2, jnp.uint32), buffers(d))
 
     def draw(key: Key, state: Stream, d: int) -> tuple[Float[Array, " d"], Stream]:
-        words = jnp.where(state.row == 0, jax.random.bits(key, (2,), jnp.uint32), state.words)
+        words = jnp.where(state.row == 0, seed_of(key), state.words)
         noise_key = jax.random.wrap_key_data(words, impl="threefry2x32")
         noise, after = row(noise_key, state.row, state.buffers, d)
         return noise, Stream(state.row + 1, words, after)

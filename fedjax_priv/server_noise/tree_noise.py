@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Key
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
 from fedjax_priv.server_noise import correlations
 from fedjax_priv.server_noise.process import ServerNoise
 from fedjax_priv.server_noise.streams import stream

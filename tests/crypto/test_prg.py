@@ -71,6 +71,14 @@ def test_words_are_philox_of_block_purpose_round_and_part(count, rows):
         assert words == words_in_python((0x12345678, 0x9ABCDEF0), 7, part, count, rows)
 
 
+def test_words_of_a_key_are_the_stream_of_its_seed():
+    key = jax.random.key(2)
+    words, seed = prg.bits(key, "mask", (3, 43)), prg.seed_of(key)
+    assert words.shape == (3, 43) and words.ravel().tolist() == words_in_python(seed.tolist(), 0, 0, 129)
+    assert prg.signs(seed, "mask", 129).tolist() == [1 - 2 * (word % 2) for word in words.ravel().tolist()]
+    assert (prg.seed_of(jax.random.fold_in(key, 1)) != seed).all() and prg.bits(key, "mask", (0, 3)).shape == (0, 3)
+
+
 @pytest.mark.parametrize("count", [19, 43])
 def test_words_of_seeds_side_by_side(count):
     seeds = jax.random.bits(jax.random.key(0), (2, 3, 2), jnp.uint32)

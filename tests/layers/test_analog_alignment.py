@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
 from fedjax_priv.layers import align, clip, gaussian_noise, waveform
 from fedjax_priv.status import Status
 from helpers import cohort_of, refuses

@@ -9,8 +9,9 @@ import pytest
 from scipy.linalg import hadamard as walsh
 
 from fedjax_priv.base import Received
+from fedjax_priv.crypto.prg import signs
 from fedjax_priv.layers import plain, rotate, stack
-from fedjax_priv.layers.rotation import hadamard, padded_length, signs
+from fedjax_priv.layers.rotation import hadamard, padded_length
 from helpers import cohort_of, refuses, run_layer, survivors
 
 KEY = jax.random.key(12)
@@ -56,7 +57,7 @@ def test_a_rotated_vector_is_flat_whatever_it_was():
 
 
 def test_signs_are_even_and_differ_by_seed():
-    some = np.stack([np.asarray(signs(jnp.uint32([i, 7]), 4096)) for i in range(4)])
+    some = np.stack([np.asarray(signs(jnp.uint32([i, 7]), "rotation", 4096)) for i in range(4)])
     assert set(np.unique(some)) == {-1.0, 1.0} and (np.abs(some.mean(1)) < 5 / 64).all()
     assert (np.abs(np.corrcoef(some) - np.eye(4)) < 5 / 64).all()
 

@@ -109,7 +109,7 @@ def test_values_far_below_a_level_are_rarely_rounded_up():
 @pytest.mark.parametrize("word", [0, 2**31, 2**32 - 1])
 def test_a_word_on_the_threshold_leaves_it_to_another_number(word, monkeypatch):
     """The word decides below and above it; on it the chance is what is left of the threshold."""
-    monkeypatch.setattr(stochastic_levels.jax.random, "bits", lambda key, shape: jnp.full(shape, word, jnp.uint32))
+    monkeypatch.setattr(stochastic_levels, "bits", lambda key, purpose, shape: jnp.full(shape, word, jnp.uint32))
     n = 4000
     of = lambda share: stochastic_levels._rounded(KEY, jnp.full((n, 1), share, jnp.float32), cohort_of(n)).mean()
     at = word / 2**32

@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 from refusals import each, refused
 
-from fedjax_priv.engine.normal_draws import normal
+from fedjax_priv.crypto.normal_draws import normal
 from fedjax_priv.server_noise import banded, banded_inverse, buffered, correlations, tree
 
 KEY = jax.random.key(11)

@@ -50,17 +50,19 @@ def test_there_and_back_are_one_matrix(dense):
     assert (matrix(by, SEEDS[1]) != p).any()
 
 
-def test_no_two_draws_of_a_projection_share_a_key(monkeypatch):
-    """Where a bucket and a sign came from one key, they would depend on each other with other generators."""
-    keys = []
+def test_the_row_and_the_sign_of_a_column_are_independent():
+    """The control has the sign depend on the row."""
+    row, sign = map(np.asarray, projection(40_000, 8)._columns(SEEDS[0]))
+    table = lambda sign: np.array([np.bincount(row[sign == s], minlength=8) for s in (-1, 1)])
+    assert stats.chi2_contingency(table(sign)).pvalue > 1e-4 > stats.chi2_contingency(table(1 - 2 * (row % 2))).pvalue
+    assert abs(sign.mean()) < 5 / 200
 
-    def recorded(draw):
-        return lambda key, *args: (keys.append(jax.random.key_data(key).tolist()), draw(key, *args))[1]
 
-    for name in ("randint", "rademacher"):
-        monkeypatch.setattr(jax.random, name, recorded(getattr(jax.random, name)))
-    projection(D, K).project(SEEDS[0], jnp.ones(D))
-    assert len(keys) == 2 and keys[0] != keys[1]
+def test_neighbouring_entries_of_a_dense_matrix_are_independent():
+    signs = matrix(projection(256, 16, dense=True), SEEDS[1]) * 4
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    for product in (signs, signs[1:] * signs[:-1], signs[:, 1:] * signs[:, :-1]):
+        assert abs(product.mean()) < 5 / np.sqrt(product.size)
 
 
 @pytest.mark.parametrize("dense", FORMS)

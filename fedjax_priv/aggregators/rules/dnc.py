@@ -9,6 +9,7 @@ from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
 from fedjax_priv.aggregators.numerics.row_distances import both, geometry
 from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, mean_of, minority, rows_of, smallest
 from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.crypto.prg import bits
 from fedjax_priv.engine.row_norms import largest_entries
 from fedjax_priv.keys import named
 
@@ -70,7 +71,7 @@ def _some_columns(key: Key, rows: Float[Array, "g d"], used: PyTree, how_many: i
     num_columns = rows.shape[1]
     if num_columns <= how_many:
         return rows
-    rank = jax.random.bits(key, (num_columns,))
+    rank = bits(key, "columns", (num_columns,))
     rank = rank if isinstance(used, tuple) else jnp.where(used, rank, 0)
     return rows[:, jax.lax.top_k(rank, how_many)[1]]
 

@@ -5,12 +5,11 @@ Source: Walker 1977; the table is filled as by Vose 1991, with integers that add
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt32
 
-from fedjax_priv.crypto.prg import philox
+from fedjax_priv.crypto.prg import bits
 from fedjax_priv.keys import Key
 
 BITS = 62
@@ -69,7 +68,6 @@ def draw(table: AliasTable, first: UInt32[Array, " d"], second: UInt32[Array, " 
 
 def symmetric(key: Key, d: int, table: AliasTable, purpose: str) -> Int32[Array, " d"]:
     """`d` independent numbers of a symmetric law: magnitudes from the table, and a random bit for the sign."""
-    seed = jax.random.bits(key, (2,), jnp.uint32)
-    words = philox.words(seed, purpose, 0, 2 * d)
-    size = draw(table, words[:d], words[d:]).astype(jnp.int32)
-    return jnp.where((words[d:] & 1) == 1, -size, size)
+    first, second = bits(key, purpose, (2, d))
+    size = draw(table, first, second).astype(jnp.int32)
+    return jnp.where((second & 1) == 1, -size, size)

@@ -11,7 +11,10 @@ from scipy import stats
 from fedjax_priv import channels, server_noise
 from fedjax_priv.base import Received
 from fedjax_priv.clients.batch_gradients import with_noise
-from fedjax_priv.engine.normal_draws import normal, of_words
+from fedjax_priv.crypto import normal_draws
+from fedjax_priv.crypto.normal_draws import normal, of_words
+from fedjax_priv.crypto.philox_stream import STREAM
+from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.layers.noise_gaussian import standard_normal
 
 KEY, D = jax.random.key(3), 5
@@ -27,6 +30,19 @@ def test_a_draw_is_the_quantile_of_its_words():
     np.testing.assert_allclose(of_words(jnp.asarray(high), jnp.asarray(low)), expected, rtol=1e-6, atol=2e-7)
     assert 9.1 < np.abs(expected).max() <= 9.16
     assert np.sign(expected).sum() < 200  # both signs
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (5, 3), (601,)])
+def test_two_numbers_come_from_each_block_of_philox(shape):
+    """So no word is used twice, and none is left out."""
+    count = int(np.prod(shape))
+    block = jnp.arange(-(-count // 2), dtype=jnp.uint32)
+    a, b, c, d = (np.asarray(word).tolist() for word in STREAM.blocks(block, seed_of(KEY), "normal", 0))
+    high, low = np.array(a + c, float)[:count], np.array(b + d, np.uint32)[:count]
+    expected = np.where(low & 1, 1, -1) * stats.norm.isf((high * 2.0**32 + low + 1) * 2.0**-65)
+    x = normal(KEY, shape)
+    assert x.shape == shape
+    np.testing.assert_allclose(x.ravel(), expected, rtol=1e-6, atol=2e-7)
 
 
 def test_the_law_is_normal():
@@ -52,9 +68,9 @@ NOISES = {
 
 @pytest.fixture(scope="module")
 def of_zeros():
-    """All of them, if all random bits are zero."""
-    zeros = lambda key, shape=(), dtype=jnp.uint32: jnp.zeros(shape, dtype)
-    with mock.patch.object(jax.random, "bits", zeros):
+    """All of them, if all random words are zero."""
+    zeros = lambda number, tag, round, part, seed: (jnp.zeros_like(number),) * 4
+    with mock.patch.object(normal_draws, "STREAM", normal_draws.STREAM._replace(cipher=zeros, brief=None)):
         jax.clear_caches()
         drawn = jax.jit(lambda: {name: jax.tree.leaves(make())[0] for name, make in NOISES.items()})()
     jax.clear_caches()

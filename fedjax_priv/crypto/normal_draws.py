@@ -1,10 +1,14 @@
 """Normal noise whose tail is long enough for figures of its privacy."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, UInt32
 
 from fedjax_priv.base import Key
+from fedjax_priv.crypto.philox_stream import STREAM
+from fedjax_priv.crypto.prg import seed_of
 
 
 def normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -18,8 +22,12 @@ def normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
       >>> print(normal(jax.random.key(0), (3,)).shape)
       (3,)
     """
-    high, low = jax.random.bits(key, (2, *shape), jnp.uint32)
-    return of_words(high, low)
+    count = math.prod(shape)
+    first = jnp.zeros(1, jnp.uint32)
+    high, low, other_high, other_low = STREAM.runs_of_blocks(first, -(-count // 2), seed_of(key), "normal", 0)
+    # Two numbers of each block, side by side: whole streams of words would have a GPU compute each block again.
+    numbers = jnp.concatenate([of_words(high, low), of_words(other_high, other_low)], 1)
+    return numbers[0, :count].reshape(shape)
 
 
 def of_words(high: UInt32[Array, "..."], low: UInt32[Array, "..."]) -> Float[Array, "..."]:
