@@ -4,8 +4,15 @@ import ast
 import operator
 import pathlib
 import re
+import shlex
 
+import jax
+import numpy as np
 import pytest
+
+from children import command
+from fedjax_priv import data, ledger
+from fedjax_priv.cli import commands
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -55,6 +62,38 @@ def test_code_of_a_page(page, capsys, monkeypatch, tmp_path):
     if page in EXACT:
         printed = re.findall(r"```python\n.*?```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
         assert capsys.readouterr().out == "".join(printed)
+
+
+def lines_of_a_shell():
+    """Those that run a system; without what starts them on other machines."""
+    text = "\n".join(page.read_text() for page in [README, *DOCS]).replace("\\\n", " ")
+    return sorted({*re.findall(r"^    .*?fedjax-priv ((?:run|sweep) (?!.*--help).*?)(?: &)?$", text, re.MULTILINE)})
+
+
+@pytest.mark.parametrize("line", lines_of_a_shell())
+def test_a_line_for_a_shell_comes_to_its_first_round(line, monkeypatch, tmp_path):
+    """Without other processes and the search for noise, and with zeros for MNIST."""
+
+    def first_round(algorithm, key, params, samples, **_):
+        state = jax.eval_shape(algorithm.init, key, params, samples)
+        jax.eval_shape(algorithm.step, key, state, samples)
+        raise KeyboardInterrupt
+
+    def first_point(make, axes, key, init, samples, **_):
+        point = {axis: values[0] for axis, values in axes.items() if axis != "seed"}
+        first_round(make(**point), key, init(key), samples)
+
+    x, y = np.zeros((60_000, 28, 28, 1), np.float32), np.arange(60_000, dtype=np.int32) % 10
+    monkeypatch.setattr(data, "mnist", lambda _: data.Dataset(x, y, x[:9], y[:9], num_classes=10))
+    monkeypatch.setattr(ledger, "noise_for", lambda *_, **__: 1.0)
+    monkeypatch.setattr(ledger, "rounds_within", lambda *_, most, **__: most)
+    monkeypatch.setattr(commands, "join", lambda _: None)
+    monkeypatch.setattr(commands, "simulate_kept", first_round)
+    monkeypatch.setattr(commands, "sweep_runs", first_point)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stopped:
+        command(*shlex.split(line))
+    assert stopped.value.code == 130
 
 
 @pytest.mark.parametrize("page", [README, *DOCS], ids=NAME)
