@@ -122,7 +122,10 @@ def _ledger(folder: tyro.conf.Positional[pathlib.Path], json: _Json = None) -> N
 
 
 def _plot(
-    folders: tyro.conf.Positional[tuple[pathlib.Path, ...]],
+    folders: Annotated[
+        tyro.conf.Positional[tuple[pathlib.Path, ...]],
+        tyro.conf.arg(metavar="FOLDER [FOLDER ...]", help_behavior_hint=""),
+    ],
     x: Annotated[str, tyro.conf.arg(metavar="NAME")] = "round",
     y: Annotated[str, tyro.conf.arg(metavar="NAME")] = "accuracy",
     adversary: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None,
@@ -133,7 +136,8 @@ def _plot(
 
     Args:
       folders: of runs or sweeps, or above such folders. Runs that differ in the seed alone are one line.
-      x: round, bytes (that a client has sent), seconds, or epsilon (proved), where the runs have it.
+      x: round, bytes (that a client has sent) or seconds; epsilon (proved) or a metric, if all runs have it; of sweeps,
+        an axis of numbers such as learning_rate.
       y: a metric such as accuracy, or loss.
       adversary: whose epsilon; by default the one with the largest, of those who have one in all runs.
       out: file to write, .svg, .pdf or .png; one that is there is replaced.
@@ -186,7 +190,10 @@ def _commands(arguments: tuple[str, ...]) -> dict[str, Callable]:
 
 
 def main() -> None:
-    """Run a command. An error in its input is one line on standard error and exit status 2."""
+    """Run a command. A wrong input ends it with exit status 2 and one line on standard error.
+
+    tyro refuses options that it cannot read, with the same status, in a box that shows the help of the option.
+    """
     if sys.argv[1:] == ["--version"]:
         ours, theirs = map(metadata.version, ("fedjax-priv", "jax"))
         print(f"fedjax-priv {ours}, JAX {theirs}, Python {platform.python_version()}")

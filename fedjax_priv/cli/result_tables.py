@@ -3,6 +3,7 @@
 import itertools
 import math
 import pathlib
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -85,7 +86,8 @@ def _in_words(rows: Sequence[Row], of_points: str) -> list[str]:
     if not row.epsilon:
         return []
     spent = "; ".join(f"{name} {eps:.4g}" for name, eps in row.epsilon.items())
-    return [f"proved eps at delta {row.delta:g}: {spent}. why, and whom nothing protects: fedjax-priv ledger FOLDER"]
+    why = shlex.join(["fedjax-priv", "ledger", row.folder])
+    return [f"proved eps at delta {row.delta:g}: {spent}. why, and whom nothing protects: {why}"]
 
 
 def _adversary(rows: Sequence[Row]) -> str:

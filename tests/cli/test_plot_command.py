@@ -147,6 +147,13 @@ def test_broken_runs_that_are_left_out_are_named(tmp_path, capsys):
     ]
 
 
+def test_the_help_says_that_a_folder_is_needed_and_that_an_axis_of_a_sweep_can_be_x(capsys):
+    with pytest.raises(SystemExit):
+        command("plot", "--help")
+    shown = capsys.readouterr().out
+    assert "[PLOT OPTIONS] FOLDER [FOLDER ...]" in shown and "learning_rate" in shown and "(default: )" not in shown
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

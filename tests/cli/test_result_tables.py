@@ -68,6 +68,12 @@ def test_runs_whose_rounds_all_failed_say_why(capsys):
     assert f"failed: {overflow}\n" in capsys.readouterr().out
 
 
+def test_the_command_of_the_ledger_can_be_copied(capsys):
+    (row,) = run_rows("dp_fedavg", result(), "my runs/a")
+    show_runs("dp_fedavg", [row._replace(epsilon={"outsider": 3.0}, delta=1e-5)])
+    assert "protects: fedjax-priv ledger 'my runs/a'\n" in capsys.readouterr().out
+
+
 def test_clients_and_phases_that_only_other_points_have_do_not_count():
     sent = np.ones((2, PHASES, ROUNDS, CLIENTS))
     sent[0, :, :, 2:] = np.nan  # half the cohort
