@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import sys
 
 import jax
 import pytest
@@ -63,6 +64,7 @@ def test_the_version_is_that_of_the_package(monkeypatch, capsys):
 
 def test_the_package_run_as_a_module_is_the_command(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["fedjax_priv", "--version"])
+    monkeypatch.delitem(sys.modules, "fedjax_priv.__main__", raising=False)  # runpy warns if a test imported it before
     runpy.run_module("fedjax_priv", run_name="__main__")
     assert capsys.readouterr().out.startswith(f"fedjax-priv {fedjax_priv.__version__}")
 
