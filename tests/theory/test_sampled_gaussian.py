@@ -101,6 +101,11 @@ def test_figures_of_many_hundreds_are_bounds_to_three_digits(z, rounds):
     assert exact <= epsilon(z, 1.0, rounds) < 1.002 * exact
 
 
+def test_tiny_masses_warn_of_nothing():
+    """Warnings are errors here. A client comes with probability 3e-7, below delta."""
+    assert sampled_gaussian.epsilon(1e-6, [(Round(50.0, 1e-7), 3)]) == 0
+
+
 def test_one_round_is_exact():
     assert epsilon(1.5, 0.2, 1) == pytest.approx(by_dp_accounting(1.5, 0.2, 1), abs=1e-5)
 
