@@ -93,7 +93,8 @@ class Algorithm(NamedTuple):
     """A federated system.
 
     `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
-    draw. It depends on nothing that is trained, so cohorts can be known ahead.
+    draw. It depends on nothing that is trained, so cohorts can be known ahead. So can the uploads that a channel loses
+    whatever is in them: `arrivals(key, round, cohort)`.
     """
 
     init: Callable[..., RoundState]  # (key, params of float32 leaves, ClientData) -> RoundState
@@ -105,3 +106,4 @@ class Algorithm(NamedTuple):
     release: Release | None = None  # None: updates travel in the clear
     steps: Any = None  # of local training, a `clients.LocalSteps`; None: nothing is known
     lying_server: LyingServer | None = None  # None: the server follows the protocol
+    arrivals: Callable[..., Array] | None = None  # (key, round, Cohort) -> alive [n]; None: unknown

@@ -12,12 +12,10 @@ from fedjax_priv import _validate, ledger
 from fedjax_priv.base import Algorithm, ClientData, Key
 from fedjax_priv.cli.experiment import Experiment
 from fedjax_priv.engine import processes
-from fedjax_priv.ledger import local_noise
 from fedjax_priv.ledger.budget import BudgetRefused
 from fedjax_priv.ledger.entry import Entry, Figure, worst
 from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
-from fedjax_priv.systems.releases import CentralNoise, NoisyBuffers, NoisyUploads, OverTheAir, SketchedUploads
 
 LEDGER = "ledger.json"
 """File in the folder of a run."""
@@ -84,7 +82,7 @@ def within(
     """Options of the system to change, and the number of rounds, which keep the budget.
 
     Raises:
-      ValueError: nothing is proved of the system, its eps depends on whose uploads are lost, or a round is too many.
+      ValueError: nothing is proved of the system, or a round is too many.
     """
     asked = {name: getattr(options, name) for name in ("target_epsilon", "stop_at_epsilon")}
     name, epsilon = next(((name, value) for name, value in asked.items() if value is not None), ("", None))
@@ -94,12 +92,9 @@ def within(
     how = {"delta": options.delta, "chosen": None if options.against is None else ledger.against(options.against)}
     try:
         if name == "stop_at_epsilon":
-            algorithm = chosen.make()
-            _check_losses(algorithm, values, name, options.against)
-            return {}, ledger.rounds_within(algorithm, *about, most=rounds, **how)
+            return {}, ledger.rounds_within(chosen.make(), *about, most=rounds, **how)
         noise = _calibrated(values)
         make, start = lambda much: chosen.make(**{noise: much}), float(values[noise] or 1.0)
-        _check_losses(make(start), values, name, options.against)
         return {noise: ledger.noise_for(make, *about, rounds=rounds, start=start, **how)}, rounds
     except BudgetRefused as error:
         raise ValueError(f"{name} must {error.must}") from error
@@ -110,24 +105,6 @@ def _calibrated(values: Mapping[str, Any]) -> str:
     if not (options := [option for option in NOISE if option in values]):
         raise BudgetRefused("be for a system with noise")
     return next((option for option in options if values[option]), options[0])
-
-
-_OWN = NoisyBuffers | CentralNoise | NoisyUploads | OverTheAir | SketchedUploads
-"""Releases whose figures count on no noise of an upload that may be lost, or on that of the client's own alone; so do
-the figures of steps where a system releases nothing with noise."""
-
-
-def _check_losses(algorithm: Algorithm, values: Mapping[str, Any], name: str, against: str | None) -> None:
-    """Refuse a budget where an upload that is lost takes noise with it; who sees every upload alone counts on none."""
-    release = algorithm.release
-    alone = release is None or isinstance(release, _OWN) or isinstance(getattr(release, "noise", None), NoisyUploads)
-    if alone or (against or "").partition(",")[0] == local_noise.EVERYBODY[0]:
-        return
-    for option in ("dropout", "leave"):
-        if values.get(option):
-            raise ValueError(
-                f"{option} must be 0 with {name}, since lost clients take noise along, got {values[option]}"
-            )
 
 
 def spent(result: xr.Dataset, algorithm: Algorithm, data: ClientData, delta: float, keep: Keep) -> xr.Dataset:

@@ -123,7 +123,7 @@ def federated_round(
     caveats = (*layers.caveats, *(f"the server does not follow the protocol: {lie}" for lie in lies))
     return base.Algorithm(
         there(of(_init, parts)), there(of(_step, parts)), mesh, block, of(_draw, parts), caveats, release,
-        local.steps, lying_server,
+        local.steps, lying_server, None if channel.arrivals is None else of(_arrivals, parts),
     )  # fmt: skip
 
 
@@ -208,6 +208,13 @@ def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: Array
     return parts.cohort.apply(
         named(jax.random.fold_in(key, round), "cohort"), state, round, jnp.asarray(count, jnp.int32)
     )
+
+
+def _arrivals(parts: Parts, key: base.Key, round: Array, who: base.Cohort) -> Array:
+    """Whose upload the channel does not lose; it is one that states this."""
+    arrivals = parts.channel.arrivals
+    assert arrivals is not None
+    return arrivals(named(jax.random.fold_in(key, round), "transmit"), who) & who.selected
 
 
 def _receive(parts: Parts, key: base.Key, sums: base.Received) -> base.Received:

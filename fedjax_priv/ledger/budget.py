@@ -1,7 +1,7 @@
 """Before a run: the noise that gives an eps, and the rounds within an eps.
 
-Who takes part does not depend on training, so all cohorts of a run are known in advance, and so is its ledger. Only the
-lost uploads are not known: a budget is for runs in which they do not change eps.
+Who takes part, and whose upload the channel loses, does not depend on training. So they are known in advance, and so is
+the ledger. A channel of your own that does not state what it loses counts as one that loses nothing.
 """
 
 import functools
@@ -39,7 +39,7 @@ class BudgetRefused(ValueError):
 
 
 def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, rounds: int) -> xr.Dataset:
-    """What a ledger reads of a run, before the run: its cohorts, and no upload is lost.
+    """What a ledger reads of a run, before the run: its cohorts, and whose uploads arrive.
 
     Args:
       algorithm: what will be run, with a `draw`.
@@ -58,8 +58,8 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
         _validate.part(ClientData, "data.federate(...)", data=data)
     if algorithm.draw is None:
         raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
-    who = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
-    each, here = ("round", "client"), who.selected
+    who, here = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
+    each = ("round", "client")
     return xr.Dataset(
         {
             "client_id": (each, who.client), "counted": (each, here), "gain": (each, who.gain),
@@ -352,8 +352,8 @@ def _spent(entries: list[Entry], chosen: Chosen, name: str) -> float:
 
 
 def _cohorts(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | Pool, rounds: int):
-    """All cohorts, their leaves `[rounds, size]`."""
-    draw = algorithm.draw
+    """All cohorts, their leaves `[rounds, size]`, and whose uploads arrive, `[rounds, size]`."""
+    draw, arrivals = algorithm.draw, algorithm.arrivals
     assert draw is not None
 
     def all_rounds(key: Key, params: PyTree, examples: PyTree, count: jax.Array):
@@ -362,7 +362,7 @@ def _cohorts(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | 
 
         def one(state: PyTree, round: jax.Array):
             who, state = draw(key, state, round, count)
-            return state, who
+            return state, (who, who.selected if arrivals is None else arrivals(key, round, who))
 
         return jax.lax.scan(one, first, jnp.arange(rounds))[1]
 

@@ -4,11 +4,14 @@ import inspect
 import json
 import types
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from children import command
 from fedjax_priv import ledger
+from fedjax_priv.base import ClientData
 from fedjax_priv.cli import budget, commands
 from fedjax_priv.cli.budget import LEDGER
 from fedjax_priv.ledger.budget import BudgetRefused
@@ -40,14 +43,13 @@ def kept(tmp_path_factory):
 
 @pytest.fixture
 def unrun(monkeypatch, tmp_path):
-    """`unrun(*arguments)` is what a run would state, and its result: as planned, less the uploads that are lost."""
+    """`unrun(*arguments)` is what a run would state, and its result: as planned."""
     made = {}
 
     def simulate(algorithm, key, params, data, *, rounds, keep, **_):
         plan = ledger.planned(algorithm, key, params, data, rounds)
-        lost = np.random.default_rng(0).random(plan.up_bytes.shape) < keep.config["dropout"]
         made["manifest"] = keep.config
-        return plan.assign(up_bytes=plan.up_bytes.where(~lost, 0)).assign_attrs(interrupted=1)
+        return plan.assign_attrs(interrupted=1)
 
     def spent(*args):
         made["result"] = of_run(*args)
@@ -174,8 +176,19 @@ def test_uploads_lost_before_noise_of_the_server_spend_less(unrun):
     options = ["--buffer-size", 2, "--noise-multiplier", 2, "--clip", 1, "--dropout", 0.5, "--rounds", 9]
     _, result = unrun("fedbuff", *SMALL, *options, "--stop-at-epsilon", 6)
     spent = result.epsilon.sel(adversary="device, zero-out").isel(round=-1)
-    most = np.bincount(result.client_id.values.ravel()).max()
-    assert 0 < spent < gaussian.epsilon(result.epsilon.delta, np.sqrt(most) / 2) <= 6
+    drawn, arrived = result.client_id.values, result.up_bytes.sel(phase="upload").values > 0
+    of = lambda who: gaussian.epsilon(result.epsilon.delta, np.sqrt(np.bincount(who).max()) / 2)
+    assert 0 < spent <= of(drawn[arrived]) < of(drawn.ravel())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["secagg", "--clip", 1, "--levels", 256], ["cdp_fl", *NOISY_STEPS, "--against", "server"]]
+)
+def test_uploads_lost_take_noise_along(arguments, unrun):
+    """A budget counts on the noise of those that arrive."""
+    _, result = unrun(*arguments, *SMALL, "--dropout", 0.3, "--rounds", 2, "--target-epsilon", 8)
+    assert (result.up_bytes.sel(phase="upload") == 0).any()
+    assert 8 * (1 - 1e-3) < result.epsilon[0, -1] <= 8 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(
@@ -222,14 +235,6 @@ def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distan
         (["dp_fedavg", "--against", "outsider"], "against must not be given without target_epsilon or stop_at_epsilon"),
         (["dp_fedavg", "--delta", 0], "delta must be"),
         (["dp_fedavg", "--target-epsilon", -1], "target_epsilon must be"),
-        (
-            ["secagg", "--clip", 1, "--noise-variance", 1e-4, "--dropout", 0.1, "--stop-at-epsilon", 9],
-            "dropout must be 0 with stop_at_epsilon, since lost clients take noise along, got 0.1",
-        ),
-        (
-            ["cdp_fl", *NOISY_STEPS, "--dropout", 0.1, "--target-epsilon", 9, "--against", "server"],
-            "dropout must be 0 with target_epsilon, since lost clients take noise along, got 0.1",
-        ),
     ],
 )
 def test_bad_budgets_are_one_line_and_leave_nothing(arguments, message, capsys, tmp_path):
@@ -250,7 +255,7 @@ def test_only_an_epsilon_that_is_the_option_gets_its_name(name, error, said):
     def make(**noise):
         raise error
 
-    chosen = types.SimpleNamespace(make=make, data=None)
+    chosen = types.SimpleNamespace(make=make, data=ClientData(jnp.zeros((1, 1)), jnp.ones(1, jnp.int32)))
     options = budget.BudgetOptions(**{name: 1.0})
     with pytest.raises(ValueError, match=f"^{said.format(name)}$"):
-        inspect.unwrap(budget.within)(options, chosen, {"noise_multiplier": 1.0}, None, None, 3)
+        inspect.unwrap(budget.within)(options, chosen, {"noise_multiplier": 1.0}, jax.random.key(0), {}, 3)

@@ -220,6 +220,16 @@ def test_noise_for_a_budget():
     assert variance * N * levels**2 == pytest.approx(expected, rel=1e-4)
 
 
+def test_a_budget_counts_the_noise_that_lost_uploads_take_along():
+    make = lambda v: systems.secagg(
+        local(), num_clients=N, clip=1.0, noise_variance=v, levels=256, dropout=0.4, threshold=2, elide=True, mesh=None
+    )
+    enough = noise_for(make, KEY, PARAMS, DATA, 3.0, delta=DELTA, rounds=2)
+    run = simulate(make(enough), KEY, PARAMS, DATA, rounds=2, progress=False)
+    assert (run.up_bytes.sel(phase="upload") == 0).any()
+    assert 3 * (1 - 1e-4) < worst(ledger(make(enough), run, DATA, delta=DELTA)[0].proved) <= 3
+
+
 def test_noise_for_a_budget_that_keeps_clients_from_sending():
     """With "signal" a client must have power for its noise: more noise, fewer senders, and less noise in the sum."""
     make = lambda noise: systems.wireless(
