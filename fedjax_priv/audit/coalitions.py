@@ -15,7 +15,7 @@ from fedjax_priv.audit.whole_uploads import on_all_coordinates
 from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import centred
-from fedjax_priv.layers.rotation import hadamard, signs
+from fedjax_priv.layers.rotation import rotated_back
 
 Rows = Callable[[Seen], tuple[Float[Array, "n d"], Bool[Array, " n"]]]
 """What each client sent, and which rows are in the sum."""
@@ -74,5 +74,4 @@ def _rotated_back(bits: int, seen: Seen) -> tuple[Array, Array]:
     """As `_field_rows`, for uploads modulo 2**bits that were rotated; it undoes the rotation."""
     view = seen.info.observed
     rows = centred(view.uploads, bits).astype(jnp.float32)
-    rows = hadamard(rows) * signs(view.public["rotate"], rows.shape[1])[None]
-    return rows[:, : seen.info.direction.size], view.alive
+    return rotated_back(view.public["rotate"], rows)[:, : seen.info.direction.size], view.alive

@@ -9,7 +9,7 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, PyTree, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Received, Sent
@@ -54,10 +54,14 @@ def rotate(num_params: int) -> Layer:
 
     def decode(header: tuple, seed: Array, received: Received) -> Received:
         del header
-        value = hadamard(received.value) * signs(seed, "rotation", padded)[None]
-        return received._replace(value=value[:, :num_params])
+        return received._replace(value=rotated_back(seed, received.value)[:, :num_params])
 
     return stateless()._replace(advertise=advertise, encode=encode, decode=decode)
+
+
+def rotated_back(seed: UInt32[Array, "2"], x: Float[Array, "g e"]) -> Float[Array, "g e"]:
+    """Rows of d' numbers as they were before the rotation of a seed."""
+    return hadamard(x) * signs(seed, "rotation", x.shape[1])[None]
 
 
 def padded_length(num_params: int) -> int:
