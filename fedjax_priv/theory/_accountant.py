@@ -18,6 +18,7 @@ Mechanism = tuple[Profile, ...]
 _STEPS = 1000  # of the discrete privacy loss, on each side of 0, at least
 FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step; eps is too large by about as much
 _MOST_STEPS = 2**16
+_WIDEST = 700.0  # float64 holds the exponential of such a step; loss beyond a grid of them counts as infinite
 _TAIL = 1e-15  # mass that may count as infinite loss when two losses are composed
 _POINTS = 128  # eps is computed after at most about so many rounds of a run
 _CUT = 1e-17  # mass of a round's loss that may lie beyond the grid; it counts as infinite loss
@@ -126,7 +127,7 @@ def _grid(rounds: Sequence[tuple[Mechanism, int]], widening: float) -> tuple[flo
     reach = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism)
     fine = np.sqrt(widening / sum(count for _, count in rounds))
     size = int(np.clip(np.ceil(reach / fine), _STEPS, _MOST_STEPS))
-    return reach / size, size
+    return min(reach / size, _WIDEST), size
 
 
 def _loss(rounds: list[tuple[Profile, int]], step: float, size: int):

@@ -53,7 +53,7 @@ def least_scale(decreasing: Callable[[float], float], target: float, close: floa
             return high
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if decreasing(middle) > target else (low, middle)
-    excess = lambda log_x: np.log(max(decreasing(np.exp(log_x)), 1e-12) / target)
+    excess = lambda log_x: np.log(max(decreasing(np.exp(log_x)) / target, 1e-12))
     root: Any = brentq(excess, np.log(low), np.log(high), xtol=close / 4)
     found = np.exp(root)
     return float(next(x for x in found * (1 + close * np.arange(100) / 2) if decreasing(x) <= target))

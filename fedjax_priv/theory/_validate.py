@@ -62,6 +62,22 @@ def whole(at_least: int = 1, **named: Any) -> int:
     return int(array)
 
 
+def flag(**named: Any) -> bool:
+    """A truth value, Python's or NumPy's."""
+    ((name, value),) = named.items()
+    if not isinstance(value, bool | np.bool_):
+        fail(name, value, "one of True, False")
+    return bool(value)
+
+
+def part(kind: type, **named: Any) -> None:
+    """A value of a type, such as the setting of a figure."""
+    ((name, value),) = named.items()
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        fail(name, value, f"{article} {kind.__name__}")
+
+
 def choice(allowed: dict[str, T], **named: Any) -> T:
     """The value that `allowed` has for a name."""
     ((name, value),) = named.items()

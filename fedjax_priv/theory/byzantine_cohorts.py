@@ -6,6 +6,8 @@ from scipy import stats
 from fedjax_priv.theory import _validate
 from fedjax_priv.theory._validate import Numbers, Result
 
+_MOST = 2**31  # SciPy does not come to an end with many more clients
+
 
 def probability_of_more(population: int, num_byzantine: int, cohort_size: int, tolerated: int) -> Result:
     """How often does a round have more Byzantine clients than its rule tolerates?
@@ -13,7 +15,7 @@ def probability_of_more(population: int, num_byzantine: int, cohort_size: int, t
     The upper tail of the hypergeometric law: cohorts are drawn without replacement.
 
     Args:
-      population: number of all clients, N >= 1.
+      population: number of all clients, N, from 1 to below 2**31.
       num_byzantine: number of Byzantine clients, F, from 0 to N.
       cohort_size: clients of a round, m, from 1 to N.
       tolerated: f >= 0, Byzantine rows that the rule tolerates.
@@ -57,7 +59,8 @@ def tolerated_for(population: int, num_byzantine: int, cohort_size: int, rounds:
 
 
 def _check(population: Numbers, num_byzantine: Numbers, cohort_size: Numbers) -> None:
-    _validate.integer(population=population)
+    if _validate.integer(population=population) >= _MOST:
+        _validate.fail("population", population, "an integer below 2**31")
     for at_least, (name, number) in enumerate({"num_byzantine": num_byzantine, "cohort_size": cohort_size}.items()):
         if _validate.integer(at_least, **{name: number}) > population:
             _validate.fail(name, number, f"an integer from {at_least} to population = {population}")

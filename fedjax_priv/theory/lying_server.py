@@ -79,8 +79,9 @@ def expected_successes(
     _check(cohort_size, threshold, 0)
     _validate.integer(at_least=cohort_size, num_clients=num_clients)
     _validate.integer(attempts=attempts)
-    here = 1 - _validate.real("[0, 1]", loss=loss)
-    moves, success = _chain(num_clients, cohort_size, threshold, float(here), refuse)
+    here = 1 - _validate.number("[0, 1]", loss=loss)
+    refuse = _validate.flag(refuse=refuse)
+    moves, success = _chain(num_clients, cohort_size, threshold, here, refuse)
     state, expected = np.eye(num_clients + 1)[0], 0.0
     for _ in range(attempts):
         expected += float(state @ success)

@@ -36,6 +36,7 @@ def test_the_least_that_is_needed_at_the_ends():
     ("arguments", "message"),
     [
         ((0, 0, 1, 0), "population must be an integer >= 1"),
+        ((2**31, 10, 20, 4), r"population must be an integer below 2\*\*31, got 2147483648"),
         ((10, 11, 1, 0), "num_byzantine must be an integer from 0 to population = 10, got 11"),
         ((10, 1, 0, 0), "cohort_size must be an integer >= 1"),
         ((10, 1, 11, 0), "cohort_size must be an integer from 1 to population = 10"),

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -144,3 +145,8 @@ def test_rows_are_chosen_round_by_round():
 def test_a_contraction_is_not_asked_for_where_it_does_not_help():
     assert cost(4, 1, 5, 1.01)[:2] == (pytest.approx(3 + 1 / 5), 2)
     assert cost(5, 2, 5, 1.0)[:2] == (3, 1), "two passes and a half"
+
+
+def test_convex_is_a_truth_value():
+    with pytest.raises(ValueError, match="^convex must be one of True, False, got 'no'$"):
+        unwrap(theory.lipschitz_constant)(0.1, 2.0, convex="no")

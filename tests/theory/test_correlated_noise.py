@@ -295,6 +295,8 @@ test_refusals = refused(
     (lambda: cn.by_coins(Round(), [1.0, 0.5, 0.1], Schedule(9, 2)), "column must be at most separation = 2 numbers"),
     (lambda: cn.by_coins(Round(sampling="fixed size"), [1.0], Schedule(9, 2)), 'sampling must be "poisson"'),
     (lambda: cn.by_coins(Round(), [1.0], Schedule(9, 2, 1)), "participations must be None: .*, got 1"),
+    *((lambda of=of: unwrap(of)(4, 2, "no"), "variance_reduced must be one of True, False, got 'no'")
+      for of in (cn.tree_error, cn.tree_rows)),
     (lambda: cn.tree_error(0), "num_rounds must be"), (lambda: cn.tree_error(4, 0), "leaves must be"),
     (lambda: unwrap(cn.mu)(1.0, 1.0, "add"), "neighbours must be one of 'zero-out', 'replacement', got 'add'"),
     *((lambda bad=bad: cn.tree_sensitivity(Schedule(4)._replace(**bad)), f"{name} must be")

@@ -2,6 +2,7 @@ import functools
 import itertools
 import math
 from fractions import Fraction
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -217,6 +218,7 @@ def test_sparse_secagg_at_its_most():
     assert theory.sparse_secagg_alpha(1 - (1 - 1 / 31) ** 31, 32) == pytest.approx(1)
 
 
+PROBLEM = theory.Problem(smoothness=1.0, heterogeneity=1.0, gradient_norm=2.0, gradient_std=1.0, initial_gap=1.0)
 test_bad_arguments = refused(
     (lambda: theory.coordinate_epsilon(5, 6, 0.1), "num_coordinates must be at most num_params = 5, got 6"),
     (lambda: theory.coordinate_epsilon(5, 0, 0.1), "num_coordinates must be an integer >= 1, got 0"),
@@ -229,6 +231,7 @@ test_bad_arguments = refused(
     (lambda: theory.communication(32, 32, 33), r"union must be from k / num_clients = 1.0 to k = 32, got 33"),
     (lambda: theory.communication(64, 32, 1), r"union must be from k / num_clients = 2.0 to k = 64, got 1"),
     (lambda: theory.sparse_secagg_alpha(0.7, 32), r"ratio must be at most 1 - \(1 - 1/\(m-1\)\)\^\(m-1\) for m"),
+    (lambda: unwrap(theory.memory_bound)(PROBLEM, 2.0, 0.1, 5, decaying="no"), "decaying must be one of True, False"),
     (lambda: theory.sparse_secagg_alpha(0.0, 32), r"ratio must be in \(0, 1\), got 0.0"),
 )
 

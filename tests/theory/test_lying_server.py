@@ -1,5 +1,7 @@
 """How few users a server that lies about survivors reads: against a maximum flow, and the figures of known settings."""
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -82,3 +84,13 @@ test_bad_cohorts = refuses(
     (5, 10, 8, 10, "num_clients must be an integer >= 10, got 5"),
     (50, 10, 8, 0, "attempts must be an integer >= 1, got 0"),
 )
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"refuse": "no"}, "refuse must be one of True, False, got 'no'"),
+    ({"refuse": 2}, "refuse must be one of True, False, got 2"),
+    ({"loss": np.array([0.1, 0.2])}, "loss must be one number in"),
+])  # fmt: skip
+def test_one_loss_and_a_flag(given, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        unwrap(theory.expected_successes)(50, 10, 8, 10, **given)

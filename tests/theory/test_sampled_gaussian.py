@@ -11,7 +11,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from refusals import each, refused
 from scipy.stats import binom, norm
 
-from fedjax_priv.theory import gaussian, sampled_gaussian
+from fedjax_priv.theory import _roots, gaussian, sampled_gaussian
 from fedjax_priv.theory.sampled_gaussian import Neighbours, Round, Sampling
 from fedjax_priv.theory.sampled_gaussian.rounds import mechanism
 
@@ -330,3 +330,23 @@ test_refused_calls = refused(
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, [Round(1.0, 0.1)]), r"rounds must be pairs \(Round, number"),
     (lambda: sampled_gaussian.noise_multiplier_for(0.0, DELTA, Round(), 1), r"epsilon must be in \(0, inf\), got 0.0"),
 )
+
+
+@pytest.mark.parametrize("z", [1e-5, 1e-12])
+def test_hardly_any_noise_has_no_finite_eps_unless_hardly_anybody_is_drawn(z):
+    """exp of a step of the loss overflowed; whoever is never drawn but with probability 2e-7 loses nothing at 1e-5."""
+    assert sampled_gaussian.epsilon(DELTA, [(Round(z, 0.5), 2)]) == np.inf
+    assert sampled_gaussian.epsilon_by_round(DELTA, [(Round(z, 0.5), 2)]).tolist() == [np.inf] * 2
+    assert sampled_gaussian.epsilon(DELTA, [(Round(z, 1e-7), 2)]) < 1e-3
+
+
+def test_little_noise_has_the_eps_of_the_gaussian_mechanism():
+    z = 3e-4
+    assert sampled_gaussian.epsilon(DELTA, [(Round(z, 1.0), 2)]) == pytest.approx(
+        gaussian.epsilon(DELTA, 2**0.5 / z), rel=1e-3
+    )
+
+
+def test_the_least_noise_for_hardly_any_eps():
+    """Beyond some noise eps is 0, and an eps below 1e-12 is first reached there."""
+    assert _roots.least_scale(lambda x: 1 / x if x < 1e6 else 0.0, 1e-14, 1e-5) == pytest.approx(1e6, rel=2e-5)

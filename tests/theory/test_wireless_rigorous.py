@@ -3,6 +3,7 @@
 import functools
 import itertools
 import math
+from inspect import unwrap
 
 import numpy as np
 import pytest
@@ -307,3 +308,8 @@ test_bad_amplitudes = refused(
     (np.full(2, 1.1), r"amplitudes must be in \[0, 1\]"),
     by=lambda amplitudes: theory.limited_delta(ROUND._replace(num_users=2), 1.0, amplitudes=amplitudes),
 )
+
+
+def test_whether_the_set_is_known_is_a_truth_value():
+    with pytest.raises(ValueError, match="^known_set must be one of True, False, got 'no'$"):
+        unwrap(theory.epsilon_by_round)(ROUND, 1e-5, rounds=3, known_set="no")

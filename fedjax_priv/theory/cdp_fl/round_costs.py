@@ -43,7 +43,7 @@ def lipschitz_constant(rate: Numbers, smoothness: Numbers, *, convex: bool) -> R
       1.0 1.2
     """
     step = _validate.real("[0, inf)", rate=rate) * _validate.real("[0, inf)", smoothness=smoothness)
-    return np.maximum(1, step - 1) if convex else 1 + step
+    return np.maximum(1, step - 1) if _validate.flag(convex=convex) else 1 + step
 
 
 def every_step(local_steps: Numbers, batches: Numbers) -> Cost:

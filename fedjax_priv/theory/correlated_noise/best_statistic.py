@@ -49,7 +49,7 @@ def tree_rows(num_rounds: int, leaves: int | None = None, variance_reduced: bool
     """
     n = _validate.whole(num_rounds=num_rounds)
     size = n if leaves is None else _validate.whole(leaves=leaves)
-    estimates = _estimates(size, variance_reduced)
+    estimates = _estimates(size, _validate.flag(variance_reduced=variance_reduced))
     sums = [np.zeros(estimates[0].shape[1])]
     for done in range(1, size + 1):
         nodes = [of[(done >> j) - 1] for j, of in enumerate(estimates) if done >> j & 1]

@@ -40,6 +40,7 @@ def tree_error(num_rounds: int, leaves: int | None = None, variance_reduced: boo
     """
     n = _validate.whole(num_rounds=num_rounds)
     size = n if leaves is None else _validate.whole(leaves=leaves)
+    _validate.flag(variance_reduced=variance_reduced)
     heights = np.arange(size.bit_length())
     node = 2.0**heights / (2.0 ** (heights + 1) - 1) if variance_reduced else np.ones(heights.size)
     of_sum = lambda rounds: (rounds[:, None] >> heights & 1) @ node

@@ -47,6 +47,7 @@ def memory_bound(
       0.2
     """
     _, _, moment, _ = constants(problem)
+    decaying = _validate.flag(decaying=decaying)
     return _memory(check_inverse(inverse_contraction), decaying) * np.square(moment * total_step(rate, local_steps))
 
 
@@ -64,6 +65,7 @@ def aggregate_error_bound(
       0.17
     """
     _, _, moment, _ = constants(problem)
+    decaying = _validate.flag(decaying=decaying)
     return 8 * disturbance(defence, decaying) * np.square(moment * total_step(rate, local_steps))
 
 

@@ -93,6 +93,7 @@ def epsilon_by_round(setting: Round, delta: float, *, rounds: Numbers, known_set
     """
     target = _validate.number("(0, 1)", delta=delta)
     kinds, which = in_order(setting, rounds)
+    known_set = _validate.flag(known_set=known_set)
     mechanisms = [(profiles.known_set if known_set else profiles.replacement)(one) for one in kinds]
     starts = np.flatnonzero(np.diff(which, prepend=-1))
     counts = np.diff(starts, append=which.size)
