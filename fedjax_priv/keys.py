@@ -20,6 +20,9 @@ Key = PRNGKeyArray
 def named(key: Key, name: str) -> Key:
     """The key of a named stage, whichever other stages exist.
 
+    Raises:
+      ValueError: `name` is no string.
+
     Examples:
       >>> key = jax.random.key(0)
       >>> bool(named(key, "noise") == named(key, "noise")), bool(named(key, "noise") == named(key, "draw"))
@@ -33,17 +36,24 @@ def each_named(key: Key, names: Iterable[str]) -> dict[str, Key]:
 
     They are computed together: on a CPU, XLA compiles a dozen kernels for each call of `named`.
 
+    Raises:
+      ValueError: `names` are no strings, or a single one.
+
     Examples:
       >>> key = jax.random.key(0)
       >>> bool(each_named(key, ["noise", "draw"])["draw"] == named(key, "draw"))
       True
     """
+    if isinstance(names, str):
+        raise ValueError(f"names must be strings in a list, got {names!r}")
     numbers = {name: _number(name) for name in names}
     keys = jax.vmap(jax.random.fold_in, (None, 0))(key, np.array([*numbers.values()], np.uint32))
     return {name: keys[i] for i, name in enumerate(numbers)}
 
 
-def _number(name: str) -> int:
+def _number(name: Any) -> int:
+    if not isinstance(name, str):
+        raise ValueError(f"name must be a string, such as 'noise', got {name!r}")
     return zlib.crc32(name.encode()) & 0x7FFFFFFF
 
 

@@ -1,6 +1,7 @@
 """Metrics: what to look at along a training curve."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -196,11 +197,10 @@ def sequence_accuracy(
     return evaluate
 
 
-def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Array, Array]:
+def _checked(x: Any, y: Any, axes: int, batch_size: int) -> tuple[Array, Array]:
     """Examples, and their labels on the first `axes` axes."""
     _validate.integer(batch_size=batch_size)
-    _fit_int32(y)
-    x, y = jnp.asarray(x), jnp.asarray(y)
+    x, y = _array(x=x), _array(y=y)
     if y.ndim != axes or not y.size or x.shape[:axes] != y.shape:
         per = "one label per row of x" if axes == 1 else "one label per token of x"
         raise ValueError(f"y must have {per}, shape {x.shape[:axes]}, at least one, got {y.shape}")
@@ -209,11 +209,29 @@ def _checked(x: ArrayLike, y: ArrayLike, axes: int, batch_size: int) -> tuple[Ar
     return x, as_labels(y)
 
 
-def _fit_int32(y: ArrayLike) -> None:
-    """Raises ValueError for labels that JAX would replace by others: it drops the upper half of an int64."""
-    labels = np.asarray(0 if isinstance(y, Array) else y)  # JAX's own have fitted already
-    if labels.dtype.kind in "iu" and labels.size and not -(2**31) <= int(labels.min()) <= int(labels.max()) < 2**31:
-        raise ValueError(f"y must be integers that fit int32, got {labels.min()} to {labels.max()}")
+def _array(**values: Any) -> Array:
+    """The value as an array.
+
+    Raises:
+      ValueError: it is none of numbers, or has integers that do not fit int32.
+    """
+    ((name, value),) = values.items()
+    if isinstance(value, Array):
+        return value
+    try:
+        rows = np.asarray(value)
+    except ValueError:  # of lists of unequal lengths
+        rows = np.asarray(None)
+    if rows.dtype.kind in "OSUMm":
+        raise ValueError(f"{name} must be an array of numbers, got {_validate.made(value)}")
+    _fit_int32(name, rows)
+    return jnp.asarray(rows)
+
+
+def _fit_int32(name: str, rows: np.ndarray) -> None:
+    """Raises ValueError for integers that JAX would replace by others: it drops the upper half of an int64."""
+    if rows.dtype.kind in "iu" and rows.size and not -(2**31) <= int(rows.min()) <= int(rows.max()) < 2**31:
+        raise ValueError(f"{name} must be integers that fit int32, got {rows.min()} to {rows.max()}")
 
 
 def _ends(y: Array) -> tuple[int, int] | None:

@@ -123,6 +123,22 @@ test_what_is_no_model_or_trigger_is_named = refused(
 )
 
 
+def test_what_is_no_array_of_numbers_is_named():
+    for name, (x, y), got in (
+        ("x", ("x", Y3), "str"),
+        ("x", (None, Y3), "NoneType"),
+        ("y", (X3, [[1], [1, 2]]), "list"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must be an array of numbers, got {got}$"):
+            bare[accuracy](PICK, x, y)
+
+
+def test_tokens_that_int32_does_not_hold_are_refused():
+    """JAX keeps their lower half, another token."""
+    with pytest.raises(ValueError, match="^x must be integers that fit int32, got 4294967296 to 4294967298"):
+        bare[sequence_accuracy](PICK, Y3[None] + 2**32, Y3[None])
+
+
 def test_labels_that_int32_does_not_hold_are_refused():
     """JAX keeps their lower half: 2**32 + 1 would be class 1."""
     for y in (Y3 + 2**32, Y3 - 2**31 - 1, Y3.astype(np.uint64) + np.uint64(2**63)):

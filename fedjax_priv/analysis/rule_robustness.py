@@ -7,6 +7,7 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack, checked_rows
+from fedjax_priv.attacks.byzantine_clients import check_mask
 from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Aggregator, Key
 from fedjax_priv.engine.client_rows import rows_where
@@ -42,7 +43,7 @@ def robustness(
 
     Raises:
       ValueError: `rule` is not an aggregator, or `attack` is not a function of four arguments that returns rows of the
-        shape of `updates`.
+        shape of `updates`, or `honest` is not a bool mask of them.
 
     Examples:
       >>> from fedjax_priv import aggregators, attacks
@@ -53,6 +54,7 @@ def robustness(
     """
     _validate.part(Aggregator, "aggregators.coordinate_median()", rule=rule)
     _validate.function(4, EXAMPLE, attack=attack)
+    check_mask(len(updates), honest=honest)
     forged = checked_rows(attack(named(key, "attack"), updates, honest, ~honest), updates)
     sent = rows_where(honest, updates, forged)
     direction = rule(sent, jnp.ones(len(sent), bool), key=named(key, "aggregate"))

@@ -23,8 +23,8 @@ def check_byzantine(population: int | None = None, **values: Byzantine) -> None:
             raise ValueError(f"{name} must be an integer from 0 to {population}, got {value}")
 
 
-def check_mask(population: int, **masks: np.ndarray) -> None:
-    """Bool masks of the population.
+def check_mask(population: int, **masks: np.ndarray | Array) -> None:
+    """Bool masks of the population, or of rows.
 
     Raises:
       ValueError: a value is none.

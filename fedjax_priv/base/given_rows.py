@@ -18,14 +18,16 @@ def given_rows(
     On a CPU the rows may lie in the caller's memory: wait for what is computed of them.
 
     Raises:
-      ValueError: `rows` or `present` has another shape than `[g, d]` and `[g]`, or there is no number.
+      ValueError: `rows` or `present` has another shape than `[g, d]` and `[g]`, there is no number, or
+        `present` is not bool, such as the numbers of the rows.
     """
     if isinstance(rows, Sequence) and len(sizes := {np.shape(row) for row in rows}) > 1:
         raise ValueError(f"rows must have shape [g, d], got rows of shapes {', '.join(map(str, sorted(sizes)))}")
     rows = jnp.asarray(read_in_place(rows) if isinstance(rows, np.ndarray) else rows, jnp.float32)
     if rows.ndim != 2 or not rows.size:
         raise ValueError(f"rows must have shape [g, d] and not be empty, got {rows.shape}")
-    there = finite_rows(rows) if present is None else jnp.asarray(present, bool)
-    if there.shape != rows.shape[:1]:
-        raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {there.shape}")
+    there = finite_rows(rows) if present is None else jnp.asarray(present)
+    if there.shape != rows.shape[:1] or there.dtype != bool:
+        got = f"{there.dtype} {there.shape}"
+        raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {got}")
     return rows, there

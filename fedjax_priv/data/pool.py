@@ -121,7 +121,7 @@ def prefetch(
       place: what the thread then does with the examples, such as putting them on a device.
 
     Raises:
-      ValueError: `depth` is not an integer >= 1.
+      ValueError: `depth` is not an integer >= 1, or `fetch` or `place` is no function of one argument.
       BaseException: what `ids`, `fetch` or `place` raised, at the round it was raised for.
 
     Examples:
@@ -130,6 +130,8 @@ def prefetch(
       [array([10, 20]), array([70, 80])]
     """
     _validate.integer(depth=depth)
+    _validate.takes("clients", fetch=fetch)
+    _validate.takes("examples", place=place)
     rounds = iter(ids)
 
     def following() -> list[PyTree]:

@@ -33,9 +33,9 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
       arrays: by name, as `np.load` returns them; they are cast to the dtypes of the template.
 
     Raises:
-      ValueError: a name is missing or unknown, or an array has another shape than in the template, or is complex or no
-        numbers where that is real, or has a number that its type cannot hold: one that is finite and would become
-        infinite, or another integer. Digits may be rounded.
+      ValueError: `arrays` are not by name, a name is missing or unknown, or an array has another shape than in the
+        template, or is complex or no numbers where that is real, or has a number that its type cannot hold: one that is
+        finite and would become infinite, or another integer. Digits may be rounded.
 
     Examples:
       >>> params = {"Dense_0": {"kernel": jnp.ones((2, 3)), "bias": jnp.zeros(3)}}
@@ -44,7 +44,7 @@ def from_numpy(template: PyTree, arrays: Mapping[str, Any]) -> PyTree:
       True
     """
     leaves = leaves_by_name(template)
-    check_names(leaves, arrays)
+    check_names(leaves, arrays=arrays)
     taken = [_numbers(name, arrays[name], leaf) for name, leaf in leaves.items()]
     return jax.tree.unflatten(jax.tree.structure(template), taken)
 
@@ -75,12 +75,15 @@ def leaves_by_name(tree: PyTree) -> dict[str, Any]:
     return leaves
 
 
-def check_names(wanted: Iterable[str], arrays: Mapping[str, Any]) -> None:
-    """Raises ValueError unless `arrays` has exactly the names `wanted`."""
+def check_names(wanted: Iterable[str], **named: Mapping[str, Any]) -> None:
+    """Raises ValueError unless the argument has arrays of exactly the names `wanted`."""
+    ((argument, arrays),) = named.items()
+    if not isinstance(arrays, Mapping):
+        raise ValueError(f"{argument} must be arrays by name, such as those of np.load, got {type(arrays).__name__}")
     wanted, given = set(wanted), set(arrays)
     if wanted != given:
         missing, unknown = sorted(wanted - given), sorted(given - wanted)
-        raise ValueError(f"arrays must have the names of the model: missing {missing}, unknown {unknown}")
+        raise ValueError(f"{argument} must have the names of the model: missing {missing}, unknown {unknown}")
 
 
 def of_shape(name: str, array: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -71,7 +71,7 @@ def from_state_dict(
       True
     """
     places = _places(leaves_by_name(template), names, flattened)
-    check_names([place.name for place in places.values()], state)
+    check_names([place.name for place in places.values()], state=state)
     return from_numpy(template, {name: place.back(state[place.name]) for name, place in places.items()})
 
 
@@ -107,6 +107,8 @@ def _places(
     shapes = {name: tuple(array.shape) for name, array in arrays.items()}
     layers = {name.rpartition(".")[0] for name in shapes}
     for argument, given in (("names", names), ("flattened", flattened)):
+        if not isinstance(given, Mapping | None):
+            raise ValueError(f"{argument} must be a dict by layer, got {type(given).__name__}")
         if unknown := sorted(set(given or ()) - layers):
             raise ValueError(f"{argument} must name layers among {sorted(layers)}, got {unknown}")
     ranks = {len(shape) for shape in shapes.values()}

@@ -25,6 +25,7 @@ def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction
       >>> print(found.value)  # alone, and in sums of two
       [0.1 0.4]
     """
+    read, sent = np.asarray(read), np.asarray(sent)
     units, total = len(sent), sent.sum()
     if not total:
         return Fraction(*np.full((2, read.shape[1]), np.nan))

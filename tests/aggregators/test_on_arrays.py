@@ -86,5 +86,5 @@ def test_each_call_starts_afresh_and_is_compiled_once():
 test_other_shapes_are_refused = refuses(
     median,
     (ROWS[0], r"rows must have shape \[g, d\] and not be empty, got \(4,\)"),
-    (ROWS, np.ones(4, bool), r"present must have shape \(9,\), one bool per row, got \(4,\)"),
+    (ROWS, np.ones(4, bool), r"present must have shape \(9,\), one bool per row, got bool \(4,\)"),
 )

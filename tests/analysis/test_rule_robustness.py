@@ -63,3 +63,9 @@ test_bad_arguments = refuses(
         r"attack must return rows of shape \(9, 50\) .* got \(3, 50",
     ),
 )
+
+
+def test_numbers_for_a_mask_of_honest_rows_are_refused():
+    """`~honest` of 1 is -2: attacks would count other Byzantine rows."""
+    with pytest.raises(ValueError, match=r"^honest must be a bool mask of shape \(9,\), got int32 \(9,\)$"):
+        unwrapped(robustness)(KEY, mean(), foe(0.5), UPDATES, HONEST.astype(jnp.int32))

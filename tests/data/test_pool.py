@@ -193,6 +193,14 @@ def test_a_bad_depth_is_refused_before_the_first_round():
         prefetch(lambda ids: ids, [], depth=0)
 
 
+def test_what_is_no_function_is_refused_before_the_first_round():
+    bare = inspect.unwrap(prefetch)
+    with pytest.raises(ValueError, match=r"^fetch must be a function of \(clients\), got ndarray$"):
+        bare(np.arange(3), [])
+    with pytest.raises(ValueError, match=r"^place must be a function of \(examples\), got str$"):
+        bare(lambda ids: ids, [], place="gpu")
+
+
 def test_what_is_no_client_data_is_refused():
     with pytest.raises(ValueError, match="^data must be a ClientData, such as .*, got int$"):
         inspect.unwrap(pool_of)(3)

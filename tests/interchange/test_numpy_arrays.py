@@ -1,3 +1,4 @@
+import inspect
 import re
 
 import jax
@@ -95,3 +96,8 @@ def test_numbers_may_be_rounded_and_infinite_and_integers_of_another_type():
 def test_a_name_for_two_arrays_is_refused():
     with pytest.raises(ValueError, match="'a.w' twice"):
         to_numpy({"a.w": np.zeros(1), "a": {"w": np.zeros(1)}})
+
+
+def test_arrays_come_by_name():
+    with pytest.raises(ValueError, match="^arrays must be arrays by name, such as those of np.load, got list$"):
+        inspect.unwrap(from_numpy)({"w": jnp.zeros(2)}, [np.zeros(2)])
