@@ -162,8 +162,10 @@ def at_most(bound: float, **values: Any) -> None:
 
 
 def each(check: Callable[..., Any], **values: Any) -> None:
-    """Applies a check to every number of an array, or to a single number: `each(positive, power=power)`."""
+    """Applies a check to a number, or to every number of an array that has some: `each(positive, power=power)`."""
     for name, value in values.items():
+        if not np.size(value):
+            _fail(name, value, "a number or an array of numbers")
         for number in np.ravel(value).tolist() if _known(value) else ():
             check(**{name: number})
 

@@ -176,3 +176,10 @@ def test_the_ends_of_seeds_and_decibels():
     for bad in (-300.1, 300.1, np.nan):
         with pytest.raises(ValueError, match=rf"^snr_db must be a number of dB in \[-300, 300\], got {bad}$"):
             _validate.decibels(snr_db=bad)
+
+
+@pytest.mark.parametrize("check", [_validate.each, _validate.array])
+def test_no_number_at_all_is_refused(check):
+    """Sums over it are 0, and a round would have it for one of every client."""
+    with pytest.raises(ValueError, match=r"^rate must be a number or an array of numbers, got \[\]"):
+        check(_validate.positive, rate=[])

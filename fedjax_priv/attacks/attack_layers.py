@@ -149,13 +149,14 @@ def on_sparse(attack: AnyAttack, num_params: int) -> Layer:
       num_params: coordinates of an update, d.
 
     Raises:
-      ValueError: as `on_updates`.
+      ValueError: as `on_updates`, or `num_params` is not an integer >= 1.
 
     Examples:
       >>> layers = fedjax_priv.layers
       >>> attack = on_sparse(foe(), num_params=10)
       >>> send = layers.stack(top=layers.top_k(10, 2), attack=attack, send=layers.plain_sparse(10))
     """
+    _validate.integer(num_params=num_params)
 
     def encode(attack: Attack, key: Key, x: Sparse, cohort: Cohort) -> Sparse:
         rows = jax.vmap(lambda one: jnp.zeros(num_params, one.value.dtype).at[one.position].set(one.value))(x)

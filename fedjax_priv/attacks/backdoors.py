@@ -46,7 +46,7 @@ class PixelTrigger(NamedTuple):
 def _pixel(value: float | None, dtype: np.dtype) -> Array:
     """The value of a pixel of such images, a fraction in no image of integers; the brightest if none is given."""
     if not jnp.issubdtype(dtype, jnp.integer):
-        return jnp.asarray(1.0 if value is None else value, dtype)
+        return jnp.asarray(1.0 if value is None else _validate.finite(value=value), dtype)
     low, high = (int(end) for end in (jnp.iinfo(dtype).min, jnp.iinfo(dtype).max))
     if value is None and low == 0:
         return jnp.asarray(high, dtype)

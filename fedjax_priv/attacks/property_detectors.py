@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.attacks.lying_models import DEAD, check_target, only_for
 from fedjax_priv.attacks.tampered_layers import unit_of, with_unit
 from fedjax_priv.base import Key, LyingServer, Models, RoundState
@@ -41,13 +42,17 @@ def property_detector(
         anybody's data have the property.
 
     Raises:
-      ValueError: the target is no client; or, when a round is traced, the model has no such layer with such a unit and
-        as many inputs as weights, or several.
+      ValueError: the target is no client, `unit` is not an integer >= 0, or weights or threshold are not finite; or,
+        when a round is traced, the model has no such layer with such a unit and as many inputs as weights, or several.
 
     Examples:
       >>> bright = property_detector(3, 10, "Dense_0", unit=0, weights=jnp.ones(64), threshold=40.0)
     """
     check_target(target, num_clients)
+    _validate.integer(at_least=0, unit=unit)
+    _validate.each(_validate.finite, weights=weights)
+    threshold = _validate.finite(threshold=threshold)
+    _validate.one_of((True, False), to_all=to_all)
 
     def models(key: Key, state: RoundState) -> Models:
         del key

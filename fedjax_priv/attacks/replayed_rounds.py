@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
+from fedjax_priv import _validate
 from fedjax_priv.attacks.lying_models import check_target
 from fedjax_priv.base import Cohort, Key, LyingServer, Models, RoundState
 
@@ -32,6 +33,7 @@ def replay(params: PyTree, target: int, num_clients: int, *, nudge: bool = False
       [ True  True False  True]
     """
     check_target(target, num_clients)
+    _validate.one_of((True, False), nudge=nudge)
     params = jax.tree.map(jnp.asarray, params)
 
     def models(key: Key, state: RoundState) -> Models:

@@ -56,6 +56,7 @@ def direction_canary(
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
     _validate.positive(norm=norm)
+    _validate.one_of((True, False), alone=alone, opposite=opposite)
     u = jax.random.rademacher(key, (num_params,), jnp.float32) / num_params**0.5
     return _given(_plus_and_minus(norm * u, num_clients, alone, opposite), lambda params: u)
 
@@ -86,6 +87,7 @@ def dirac_canary(
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
     _validate.positive(norm=norm)
+    _validate.one_of((True, False), alone=alone, opposite=opposite)
     if not coordinates or not all(0 <= j < num_params for j in coordinates):
         raise ValueError(f"coordinates must be from 0 to {num_params - 1}, got {list(coordinates)}")
     spikes = norm * jax.nn.one_hot(jnp.asarray(coordinates), num_params)

@@ -50,6 +50,7 @@ def client_crowd(key: Key, num_clients: int, num_params: int, norm: float, *, op
     """
     _validate.integer(num_clients=num_clients, num_params=num_params)
     _validate.positive(norm=norm)
+    _validate.one_of((True, False), opposite=opposite)
     directions, coins = jax.random.split(key)
     u = jax.vmap(unit)(jax.random.normal(directions, (num_clients, num_params)))
     included = jax.random.bernoulli(coins, shape=(num_clients,))

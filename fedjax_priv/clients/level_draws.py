@@ -19,8 +19,8 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
       levels: such as `layers.within_budget(...)` or `layers.planned_levels(...)`.
 
     Raises:
-      ValueError: `draw` is no `Draw`, or (when a round is traced) `levels` has a limit per client, but a round has only
-        some of the clients.
+      ValueError: `draw` is no `Draw`, `levels` are no `Levels`, or (when a round is traced) `levels` has a limit per
+        client, but a round has only some of the clients.
 
     Examples:
       >>> from fedjax_priv.layers import within_budget
@@ -34,6 +34,7 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
       0.0 [False False False]
     """
     _validate.part(Draw, "clients.everyone()", draw=draw)
+    _validate.part(Levels, "layers.within_budget(0.6, budget=1.0)", levels=levels)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         who, drawn = draw.apply(key, state[0], round, count)

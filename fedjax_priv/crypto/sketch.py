@@ -70,6 +70,7 @@ def projection(num_params: int, k: int, *, dense: bool = False) -> Projection:
       ValueError: a size is not an integer >= 1, or k is above `num_params`.
     """
     _validate.integer(num_params=num_params, k=k)
+    _validate.one_of((True, False), dense=dense)
     if k > num_params:
         raise ValueError(f"k must be at most num_params = {num_params}, got {k}")
     return Projection(num_params, k, dense)

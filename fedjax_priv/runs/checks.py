@@ -57,12 +57,13 @@ def _check_samples(data: ClientData) -> None:
     check_total(data._replace(count=count))
 
 
-def check_functions(evaluate: object, log: object) -> None:
-    """Each must be None or a function of one argument.
+def check_shown(evaluate: object, log: object, progress: object) -> None:
+    """The first two must be None or a function of one argument, `progress` a truth value.
 
     Raises:
       ValueError: one is something else, such as metrics that were computed already.
     """
+    _validate.one_of((True, False), progress=progress)
     if evaluate is not None:
         _validate.function(1, "metrics.accuracy(model, x, y)", evaluate=evaluate)
     if log is not None:

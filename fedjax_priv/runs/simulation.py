@@ -111,7 +111,7 @@ def simulate_kept(
     _validate.part(Algorithm, "systems.fedavg(local)", algorithm=algorithm)
     _check(key, params, data, rounds, every)
     checks.check_keep(keep)
-    checks.check_functions(evaluate, log)
+    checks.check_shown(evaluate, log, progress)
     about = manifest_with(
         keep.config if keep else {}, key=key, rounds=rounds, every=every, num_clients=len(data.count),
         block=algorithm.block or "as many as fit", processes=jax.process_count(),

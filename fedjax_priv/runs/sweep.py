@@ -87,9 +87,11 @@ def sweep(
       SystemExit: SIGTERM arrived.
     """
     _check(key, rounds, every)
-    checks.check_functions(evaluate, log)
-    if isinstance(static, str):
+    checks.check_shown(evaluate, log, progress)
+    if isinstance(static, str) or not isinstance(static, Iterable):
         raise ValueError(f"static must be names of axes in a list, got {static!r}")
+    if callable(params):
+        _validate.takes("key", params=params)
     grid = checked_grid(axes)
     checks.check_keep(keep, dict(zip(grid.names, grid.labels, strict=True)))
     waves = Waves(

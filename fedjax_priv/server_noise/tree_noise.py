@@ -36,6 +36,7 @@ def tree(leaves: int, variance_reduced: bool = True) -> ServerNoise:
       >>> rule = noisy_sum(tree(leaves=64), deviation=2.0)
     """
     leaves = _validate.integer(leaves=leaves)
+    _validate.one_of((True, False), variance_reduced=variance_reduced)
     top = leaves.bit_length() - 1
     buffered = variance_reduced and top > 0
     correlation = correlations.Trees(leaves, variance_reduced)

@@ -246,8 +246,18 @@ def unmasked(layer: Layer, masks: dict[str, Any], instead: str) -> Layer:
       ValueError: there are options of masks that are not their defaults, `elide` aside, which changes no sum;
         `instead` is the argument that makes them meaningless.
     """
-    not_together({name: value for name, value in MASKS.given(masks).items() if name != "elide"}, instead)
+    not_together(MASKS.given(but_elide(masks)), instead)
     return layer
+
+
+def but_elide(masks: dict[str, Any]) -> dict[str, Any]:
+    """Options of masks without `elide`, which changes no sum, also where there are no masks.
+
+    Raises:
+      ValueError: `elide` is no truth value.
+    """
+    _validate.one_of((True, False), elide=masks.get("elide", False))
+    return {name: value for name, value in masks.items() if name != "elide"}
 
 
 def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any], leave: float | Array) -> Layer:
@@ -298,8 +308,10 @@ def one_sum(most: int, levels: float | Array, masks: dict[str, Any], *, secure: 
     """One sum of at most `most` updates: under masks and rounded to a grid, or of floats in the clear.
 
     Raises:
-      ValueError: options of masks without `secure`.
+      ValueError: options of masks without `secure`, or an argument outside its range, also one that is not used.
     """
+    _validate.one_of((True, False), exact=exact)
+    _validate.positive(levels=levels)
     if secure:
         return stack(quantize=quantize(levels, max_terms=most), mask=pairwise_masks(group_size=most, **masks))
     return stack(send=unmasked(plain(exact=exact), masks, "secure=False"))
@@ -353,6 +365,7 @@ def proposed(num_params: int, num_clients: int, ratio: float, k: int | None) -> 
       ValueError: `ratio` outside (0, 1], or `k` no multiple of `num_clients` or more than all can propose.
     """
     _validate.integer(num_params=num_params)
+    _validate.fraction(above_zero=True, ratio=ratio)
     if k is None:
         return coordinates(num_params, ratio, num_clients)
     _validate.integer(k=k)

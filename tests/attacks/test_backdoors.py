@@ -211,6 +211,7 @@ test_bad_arguments = refuses(
     lambda make: make(),
     (lambda: PixelTrigger(7)(IMAGES), "x must be images .* of 7 pixels or more each way, got"),
     (lambda: PixelTrigger(0)(IMAGES), "size must be an integer >= 1, got 0"),
+    (lambda: PixelTrigger(1, np.nan)(IMAGES), "value must be a finite number, got nan"),
     (lambda: PixelTrigger(1, 0.5)(BYTES), "value must be an integer from 0 to 255 for uint8 images, got 0.5"),
     (lambda: PixelTrigger(1, 256)(BYTES), "value must be an integer from 0 to 255 for uint8 images, got 256"),
     (lambda: PixelTrigger(1, float("nan"))(BYTES), "value must be an integer from 0 to 255 for uint8 images, got nan"),

@@ -1,12 +1,14 @@
 """A unit that fires on a property of the target's data: what the sum says of it, and masks bound to the model."""
 
 import functools
+import inspect
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
+from refusals import refused
 
 from fedjax_priv import clients, losses, models
 from fedjax_priv.attacks import detector_coordinates, property_detector
@@ -160,3 +162,12 @@ def test_a_detector_must_fit_the_model():
             models_of(property_detector(*how), state)
     with pytest.raises(ValueError, match="^target must be a client below 5, got 5"):
         property_detector(5, 5, "Dense_0", 0, WEIGHTS, 1.0)
+
+
+DETECTOR = dict(target=TARGET, num_clients=N, layer="Dense_0", unit=UNIT, weights=WEIGHTS, threshold=THRESHOLD)
+test_a_detector_that_would_never_fire_is_refused = refused(
+    ({"threshold": np.nan}, "threshold must be a finite number, got nan"),
+    ({"weights": [1.0, np.nan, 0.0, 0.0]}, "weights must be a finite number, got nan"),
+    ({"unit": 1.5}, "unit must be an integer >= 0, got 1.5"),
+    by=lambda change: inspect.unwrap(property_detector)(**DETECTOR | change),
+)

@@ -9,7 +9,7 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from fedjax_priv import attacks, channels, clients, layers, systems
+from fedjax_priv import aggregators, attacks, audit, channels, clients, layers, server_noise, systems
 from fedjax_priv.aggregators import trimmed_mean
 from fedjax_priv.layers import plain_field
 from helpers import cohort_of, targets, towards_target
@@ -36,6 +36,7 @@ TRAIN = functools.partial(clients.fedsgd, lambda params, x: x @ params)
 LOCAL = functools.partial(
     clients.local_sgd, lambda params, x: x @ params, learning_rate=0.1, batch_size=2, num_steps=1, momentum=0.5
 )
+SCAFFOLD = lambda **given: systems.scaffold(LOCAL(), num_clients=6, **given)
 
 
 MASKED = [
@@ -72,12 +73,43 @@ MASKED = [
         (layers.over_the_air_mean, "known_count"),
         (functools.partial(layers.top_k, 5, 2), "error_feedback"),
         (functools.partial(layers.rand_k, 5, 2), "error_feedback"),
+        (functools.partial(layers.jl, 5, 2), "dense"),
+        (functools.partial(aggregators.in_sketch, trimmed_mean(1), 5, 2), "dense"),
+        (functools.partial(aggregators.filter_l2, 1.0), "squared"),
+        (functools.partial(server_noise.tree, 4), "variance_reduced"),
+        (functools.partial(attacks.replay, jnp.zeros(3), 0, 6), "nudge"),
+        (functools.partial(attacks.property_detector, 0, 6, "Dense_0", 0, jnp.ones(3), 1.0), "to_all"),
+        (functools.partial(audit.direction_canary, jax.random.key(0), 6, 5, 1.0), "alone"),
+        (functools.partial(audit.direction_canary, jax.random.key(0), 6, 5, 1.0), "opposite"),
+        (functools.partial(audit.client_crowd, jax.random.key(0), 6, 5, 1.0), "opposite"),
+        (functools.partial(audit.two_worlds, np.arange(8.0), np.arange(8.0)), "gaussian"),
+        (functools.partial(audit.one_run, np.arange(8.0), np.arange(8) > 3, guesses=4), "gaussian"),
+        (functools.partial(SCAFFOLD, secure=True), "exact"),
+        (SCAFFOLD, "elide"),
+        *[(of(name, num_clients=6), "elide") for name in ("dp_fedavg", "compose")],
     ],
 )
 def test_a_flag_is_a_truth_value(part, name, value):
     with pytest.raises(ValueError, match=f"^{name} must be one of True, False, got {re.escape(repr(value))}"):
         part(**{name: value})
     part(**{name: np.False_})
+
+
+SWITCHED_OFF = [
+    (of("dp_fedavg", num_clients=6), "clip_rate", "a finite number >= 0"),
+    (of("fedbuff", num_clients=6), "levels", "a finite number > 0"),
+    (SCAFFOLD, "levels", "a finite number > 0"),
+    (of("sparse_fedavg", num_params=5, k=2), "num_clients", "an integer >= 1"),
+    (functools.partial(ROBAJOL, k=3), "ratio", r"a number in \(0, 1\]"),
+    (functools.partial(FEDREP, k=6), "ratio", r"a number in \(0, 1\]"),
+]
+
+
+@pytest.mark.parametrize("value", [np.nan, "x", -1])
+@pytest.mark.parametrize(("part", "name", "allowed"), SWITCHED_OFF)
+def test_an_argument_of_what_is_switched_off_must_be_in_range_too(part, name, allowed, value):
+    with pytest.raises(ValueError, match=f"^{name} must be {allowed}, got {value!r}$"):
+        part(**{name: value})
 
 
 def traced(part, **usual):
@@ -160,6 +192,11 @@ CASES = [
     (channels.gains_from_file, {"path": None}, "path must be the path of a .npy or .npz file, got None"),
     (of("wireless"), {"power_control": "x"}, "power_control must be one of 'gradient', 'bound', 'signal', got 'x'"),
     (of("sparse_secagg", num_clients=6), {"alpha": 1e-60}, "alpha must be a number that float32 holds"),
+    *[(of("wireless", noise_drawn=drawn), {"noise_variance": bad}, "noise_variance must be a finite number >= 0, got")
+      for drawn in ("by client", "as one") for bad in (-1.0, "x", None, np.nan)],
+    *[(part, {"noise_variance": []}, "noise_variance must be a number or an array of numbers") for part in ON_AIR[:2]],
+    (functools.partial(clients.at_levels, clients.everyone()), {"levels": 0.6}, "levels must be a Levels, such as"),
+    (functools.partial(attacks.on_sparse, attacks.foe()), {"num_params": np.nan}, "num_params must be an integer >= 1"),
     *[(part, {"clip": -1}, "clip must be a finite number > 0, got -1") for part in CLIPPED],
     *[(part, {"cohort_size": bad}, "cohort_size must be an integer >= [12]") for part in COHORTS for bad in (0, "1")],
 ]  # fmt: skip

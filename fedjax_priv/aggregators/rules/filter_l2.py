@@ -53,6 +53,7 @@ def filter_l2(
       [2.01]
     """
     sigma, bound = _validate.non_negative(sigma=sigma), _validate.positive(bound=bound)
+    _validate.one_of((True, False), squared=squared)
     if fraction is not None:
         _validate.known(fraction=fraction)
         _validate.fraction(fraction=fraction)

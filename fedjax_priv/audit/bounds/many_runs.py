@@ -131,7 +131,8 @@ def _needed(contradicts: Callable[[Errors], bool], first: int, second: int) -> i
     return high
 
 
-def check_levels(delta: float, confidence: float, above_zero: bool = False) -> None:
-    """Raises ValueError unless delta is in [0, 1), or in (0, 1) if `above_zero`, and confidence in (0, 1)."""
-    _validate.fraction(below_one=True, above_zero=above_zero, delta=delta)
+def check_levels(delta: float, confidence: float, gaussian: bool = False) -> None:
+    """Raises ValueError unless delta is in [0, 1), or in (0, 1) if `gaussian`, and confidence in (0, 1)."""
+    _validate.one_of((True, False), gaussian=gaussian)
+    _validate.fraction(below_one=True, above_zero=bool(gaussian), delta=delta)
     _validate.fraction(below_one=True, above_zero=True, confidence=confidence)

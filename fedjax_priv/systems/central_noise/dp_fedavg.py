@@ -103,6 +103,7 @@ def dp_fedavg(
     """
     _validate.one_of((True, False), secure=secure)
     _validate.fraction(above_zero=True, mean_weight=mean_weight)
+    _validate.non_negative(clip_rate=clip_rate)
     clip, noise_multiplier = _validate.positive(clip=clip), _validate.non_negative(noise_multiplier=noise_multiplier)
     sampled = sampling_of(num_clients, sampling_rate, cohort_size, capacity, separation)
     if secure and sampled.most < 2:

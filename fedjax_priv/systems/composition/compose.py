@@ -15,7 +15,7 @@ from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import stack as stack_of
 from fedjax_priv.layers import thresholded_masks
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
-from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn, loss_rate, not_together
+from fedjax_priv.systems._arguments import MASKS, ROUND, HandsOn, but_elide, loss_rate, not_together
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems._proofs import PROOFS, without_bound
 from fedjax_priv.systems.composition.parts import Numbers, layers_and_release, rule
@@ -198,7 +198,7 @@ def _options(s: Stack, masks: dict[str, Any], committee: dict[str, Any], air: di
     An audit elides masks wherever it can.
     """
     if not s.masked:
-        masks = {name: value for name, value in masks.items() if name != "elide"}
+        masks = but_elide(masks)
         not_together(masks, f"secure={s.secure!r}")
     if s.secure in ("enrolled", "thresholded"):
         unknown = {name: value for name, value in masks.items() if name not in _ENROLLED}

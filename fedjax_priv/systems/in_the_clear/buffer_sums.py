@@ -56,6 +56,7 @@ def checked(s: BufferSum) -> BufferSum:
     """
     _validate.one_of(("buffer", "weights"), normalize=s.normalize)
     power = _validate.non_negative(staleness_power=s.staleness_power)
+    _validate.positive(levels=s.levels)
     clip = s.clip if s.clip is None else _validate.positive(clip=s.clip)
     if s.weight_levels is not None and s.secure_sum is None:
         raise ValueError(f"weight_levels must not be given without secure_sum, got {s.weight_levels}")
@@ -101,7 +102,6 @@ def _check_room(s: BufferSum, longest: Any) -> None:
         raise ValueError(f"weight_levels must leave room for sums of {s.largest} in the field, got {s.weight_levels}")
     if longest is not None:
         _validate.known(levels=s.levels, clip=longest)
-        _validate.positive(levels=s.levels)
         if float(s.levels) * float(longest) >= room:
             raise ValueError(
                 f"levels must be below {room / float(longest):g}, so that no sum of {s.buffer_size} weighed updates "

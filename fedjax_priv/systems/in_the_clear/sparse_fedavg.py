@@ -75,11 +75,11 @@ def sparse_fedavg(
 
 def _per_draw(num_clients: int | None, cohort_size: int | None) -> float:
     """One over the probability that a client is drawn."""
+    if num_clients is not None:
+        _validate.integer(num_clients=num_clients)
     if cohort_size is None:
         return 1.0
     _validate.integer(cohort_size=cohort_size)
-    if num_clients is not None:
-        _validate.integer(num_clients=num_clients)
     if num_clients is None or num_clients < cohort_size:
         raise ValueError(f"num_clients must be at least cohort_size = {cohort_size}, got {num_clients}")
     return num_clients / cohort_size

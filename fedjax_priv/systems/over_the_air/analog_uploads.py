@@ -77,6 +77,7 @@ def analog_uploads(
     _validate.one_of(get_args(PowerControl), power_control=power_control)
     _validate.one_of((True, False), known_count=known_count)
     _validate.positive(clip=clip)
+    _validate.each(_validate.non_negative, noise_variance=noise_variance)
     power = None if snr_db is None else power_of_use(snr_db, receiver_noise)
     if isinstance(level, Levels):
         draw = at_levels(draw, level)

@@ -77,6 +77,7 @@ def robajol(
     buffers(num_clients, 1, num_byzantine, aggregate, in_the_clear=True)
     check_trust(aggregate, num_clients, 1, num_byzantine)
     check_attackers(num_byzantine, attack=attack)
+    _validate.fraction(above_zero=True, ratio=ratio)
     k = coordinates(num_params, ratio) if k is None else k
     private = {"clip": clipped(bound), "local_noise": gaussian_noise((sigma * bound) ** 2)}
     sketch = {"sketch": jl(num_params, k, dense=dense)}

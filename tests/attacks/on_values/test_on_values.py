@@ -1,5 +1,7 @@
 """Every attack on updates against its closed form in float64, whatever other rows hold."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -176,3 +178,12 @@ test_bad_arguments = refuses(
     (lambda: gaussian(std=-1.0), "std must be a finite number >= 0, got -1.0"),
     whole=True,
 )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [((np.nan, 2), "num_clients must be an integer >= 1, got nan"), ((5, -1), "num_byzantine must be an integer >= 0")],
+)
+def test_baruch_z_takes_numbers_of_clients(given, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        inspect.unwrap(baruch_z)(*given)
