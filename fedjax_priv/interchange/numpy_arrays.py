@@ -75,7 +75,7 @@ def leaves_by_name(tree: PyTree) -> dict[str, Any]:
     return leaves
 
 
-def check_names(wanted: Iterable[str], **named: Mapping[str, Any]) -> None:
+def check_names(wanted: Iterable[str], **named: Any) -> None:
     """Raises ValueError unless the argument has arrays of exactly the names `wanted`."""
     ((argument, arrays),) = named.items()
     if not isinstance(arrays, Mapping):

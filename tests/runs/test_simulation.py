@@ -315,7 +315,6 @@ test_bad_arguments = refuses(
     simulated,
     (dict(rounds=0), "rounds must be an integer >= 1"),
     (dict(every=0), "every must be an integer >= 1"),
-    (dict(progress="no"), "progress must be one of True, False, got 'no'"),
     (dict(key=jax.random.key_data(KEY)), "key must be one typed key, .*, got an old-style key of jax.random.PRNGKey"),
     (dict(params={"w": np.ones(2)}), r"params must have float32 leaves, got float64 in params\['w'\]"),
     (dict(params=[np.ones(2, np.int32)]), r"got int32 in params\[0\]"),

@@ -9,7 +9,18 @@ import jaxtyping
 import numpy as np
 import pytest
 
-from fedjax_priv import aggregators, attacks, audit, channels, clients, layers, server_noise, systems
+from fedjax_priv import (
+    aggregators,
+    attacks,
+    audit,
+    channels,
+    clients,
+    layers,
+    server_noise,
+    simulate,
+    sweep,
+    systems,
+)
 from fedjax_priv.aggregators import trimmed_mean
 from fedjax_priv.layers import plain_field
 from helpers import cohort_of, targets, towards_target
@@ -93,6 +104,24 @@ def test_a_flag_is_a_truth_value(part, name, value):
     with pytest.raises(ValueError, match=f"^{name} must be one of True, False, got {re.escape(repr(value))}"):
         part(**{name: value})
     part(**{name: np.False_})
+
+
+START = (jax.random.key(0), jnp.zeros(5), targets(6, 5)._replace(count=jnp.ones(6, jnp.int32)))
+
+
+@pytest.mark.parametrize(
+    "run", [lambda **how: simulate(systems.fedavg(towards_target()), *START, **how),
+            lambda **how: sweep(lambda dropout: systems.fedavg(towards_target(), dropout=dropout),
+                                {"dropout": [0.1]}, *START, **how)], ids=["simulate", "sweep"],
+)  # fmt: skip
+def test_whether_progress_is_shown_is_a_truth_value(run):
+    with pytest.raises(ValueError, match="^progress must be one of True, False, got 'no'$"):
+        run(rounds=1, progress="no")
+
+
+def test_static_axes_come_in_a_list():
+    with pytest.raises(ValueError, match="^static must be names of axes in a list, got None$"):
+        sweep(lambda dropout: None, {"dropout": [0.1]}, *START, rounds=1, static=None)
 
 
 SWITCHED_OFF = [
