@@ -88,3 +88,9 @@ test_other_shapes_are_refused = refuses(
     (ROWS[0], r"rows must have shape \[g, d\] and not be empty, got \(4,\)"),
     (ROWS, np.ones(4, bool), r"present must have shape \(9,\), one bool per row, got bool \(4,\)"),
 )
+
+
+def test_numbers_of_rows_are_no_mask():
+    """0 would be absent, and all others present."""
+    with pytest.raises(ValueError, match=r"^present must have shape \(3,\), one bool per row, got int32 \(3,\)$"):
+        median(np.ones((3, 2), np.float32), [0, 1, 2])
