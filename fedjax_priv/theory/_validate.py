@@ -70,14 +70,6 @@ def flag(**named: Any) -> bool:
     return bool(value)
 
 
-def part(kind: type, **named: Any) -> None:
-    """A value of a type, such as the setting of a figure."""
-    ((name, value),) = named.items()
-    if not isinstance(value, kind):
-        article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        fail(name, value, f"{article} {kind.__name__}")
-
-
 def choice(allowed: dict[str, T], **named: Any) -> T:
     """The value that `allowed` has for a name."""
     ((name, value),) = named.items()
