@@ -103,7 +103,8 @@ def unknown_phases(receiver_noise: float | Array = 1.0) -> Channel:
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
         real, _ = jnp.split(x, 2, axis=1)
-        turn = per_client(lambda key: bits(key, "phases", real.shape[1:]), key, cohort.client) * (2 * jnp.pi * 2.0**-32)
+        words = per_client(lambda key: bits(key, "phases", real.shape[1:]), key, cohort.client)
+        turn = words.astype(jnp.float32) * (2 * jnp.pi * 2.0**-32)
         return _faded(key, times(x, jnp.cos(turn), jnp.sin(turn)), cohort)
 
     return multiple_access(receiver_noise, known_count=False)._replace(transmit=transmit)

@@ -56,7 +56,7 @@ def expected(noise):
         num_clients=CLIENTS,
         private="local",
         clip=CLIP,
-        noise_variance=noise,
+        noise_variance=noise**2,
         weigh="expected",
         mesh=None,
         observe=observe,

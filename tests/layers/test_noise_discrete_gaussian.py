@@ -9,12 +9,13 @@ import pytest
 from scipy import stats
 
 from fedjax_priv.crypto.modulus import centred
+from fedjax_priv.crypto.prg import bits
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers import discrete_gaussian_noise, integer_skellam_noise, plain_ring, stack, wrap
 from fedjax_priv.layers.noise_discrete_gaussian import gaussian_table
 from fedjax_priv.layers.noise_skellam import _table as skellam_table
 from fedjax_priv.layers.noise_skellam import skellam
-from fedjax_priv.layers.secure_sum.alias_table import BITS, symmetric
+from fedjax_priv.layers.secure_sum.alias_table import BITS, draw, symmetric
 from helpers import chi_square, cohort_of, refuses, run_layer, survivors
 
 KEY = jax.random.key(5)
@@ -26,6 +27,14 @@ def drawn(scale):
     return np.asarray(
         jax.jit(lambda: symmetric(KEY, DRAWS, gaussian_table(scale), "discrete Gaussian noise"))(), np.int64
     )
+
+
+def test_each_number_has_two_words_of_its_own():
+    table = gaussian_table(3.0)
+    first, second = bits(KEY, "noise", (2, 50))
+    assert len(np.unique([first, second])) == 100
+    expected = draw(table, first, second).astype(jnp.int32) * jnp.where(second & 1 == 1, -1, 1)
+    assert symmetric(KEY, 50, table, "noise").tolist() == expected.tolist()
 
 
 def law(scale, reach):

@@ -34,6 +34,9 @@ def test_errors_have_the_exact_law(layer, exact):
     assert (np.abs(y.mean(0) - V) < 5 * y.std(0) / np.sqrt(n) + 1e-6).all()
     errors = np.square(y - V).sum(1)
     assert abs(errors.mean() - exact) < 3 * errors.std() / np.sqrt(n)
+    drawn = (y - y.mean(0))[:, y.std(0) > 0]
+    together = np.corrcoef(drawn, rowvar=False) - np.eye(drawn.shape[1])
+    assert (np.abs(together) < 5.5 / np.sqrt(n)).all(), "coordinates are rounded independently"
     nearest = encoded(layer, np.round(np.tile(V, (2, 1))))[0]  # other numbers: another error
     assert abs(np.square(nearest - V).sum(1).mean() - exact) > 3 * errors.std() / np.sqrt(n)
 

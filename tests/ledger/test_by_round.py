@@ -119,9 +119,11 @@ def test_eps_is_of_a_later_round_where_it_is_not_computed():
 
 
 def test_the_plan_of_a_run_is_what_happens():
-    algorithm, plan, _ = of_coins()
-    run = simulate(private(sampling_rate=0.5, mesh=None), KEY, PARAMS, DATA, rounds=ROUNDS, progress=False)
+    algorithm = private(sampling_rate=0.5, dropout=0.3, mesh=None)
+    plan = planned(algorithm, KEY, PARAMS, DATA, ROUNDS)
+    run = simulate(algorithm, KEY, PARAMS, DATA, rounds=ROUNDS, progress=False)
     np.testing.assert_array_equal(plan.client_id, run.client_id)
+    np.testing.assert_array_equal(plan.counted, run.counted)
     np.testing.assert_array_equal(plan.up_bytes[0] > 0, run.up_bytes.sel(phase="upload") > 0)
     assert plan.attrs["num_params"] == run.attrs["num_params"]
     for before, after in zip(*(ledger(algorithm, each, DATA, delta=DELTA) for each in (plan, run)), strict=True):

@@ -1,8 +1,8 @@
 """Sums of the masks of many pairs, with a sign each: the work of a secure sum, at the rate of the generator.
 
-A tile of clients x pairs x coordinates is computed at once, as large as fits: on an accelerator few kernels do it all,
-on a CPU the words of a tile are added in registers. A sum over pairs is an integer sum, so its bits do not depend on
-tiles.
+A tile of clients x pairs x coordinates is computed at once, as large as fits. On a CPU the words of a tile are added in
+registers, on a GPU those of a few pairs of all its clients; on a TPU few kernels do it all. A sum over pairs is an
+integer sum, so its bits do not depend on tiles.
 """
 
 import functools
@@ -22,9 +22,16 @@ from fedjax_priv.crypto.prg import SHARED_BY, Prg, Round
 from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, CPU_CACHE_BYTES, by_platform, fitting
 from fedjax_priv.layers.secure_sum.tiles import in_tiles
 
+IN_REGISTERS = 3
+"""Pairs of a client whose words a GPU adds before it adds them to a sum in memory. One at a time, it moves more than
+twice as many bytes; so it does with four of 1,000 clients, which XLA cuts into two kernels.
+"""
+SHORT_BLOCK = 4
+"""Words of a block of Philox. XLA does not keep longer blocks, those of ChaCha20, in registers."""
+
 
 class Signed(NamedTuple):
-    """Pairs of clients, with what turns a word into a summand; all uint32 `[c, m]`."""
+    """Pairs of clients, with what turns a word into a summand; all uint32 of one shape, such as `[c, m]`."""
 
     seed: tuple[Array, ...]  # its words; contiguous, as XLA on a CPU reads several pairs at a time
     flip: Array  # all bits if the sign is -
@@ -32,7 +39,7 @@ class Signed(NamedTuple):
 
     def summand(self, words: Array, modulus: Modulus) -> UInt32[Array, "..."]:
         """The words `[c, m, ...]` of each pair with its sign; any uint32 that stands for the element."""
-        flip, keep = (bits[(..., *(None,) * (words.ndim - 2))] for bits in (self.flip, self.keep))
+        flip, keep = (bits[(..., *(None,) * (words.ndim - bits.ndim))] for bits in (self.flip, self.keep))
         return _flipped(words, flip, modulus) & keep
 
 
@@ -63,13 +70,18 @@ def signed_sum(
     """
     spares = -(-d // SHARED_BY)
     if modulus is FIELD and prg.stream is not None and d + spares >= block_stream.MANY:
-        tile = functools.partial(_sum_of_blocks, purpose=purpose, d=d, stream=prg.stream)
-        on_cpu = _within(functools.partial(tile, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
-        elsewhere = _within(functools.partial(tile, _added_from_memory), 8 * (d + spares), d, ACCELERATOR_BYTES, FIELD)
+        how = {"purpose": purpose, "d": d, "stream": prg.stream}
+        of_blocks, in_steps = functools.partial(_sum_of_blocks, **how), functools.partial(_sum_in_steps, **how)
+        on_cpu = _within(functools.partial(of_blocks, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, FIELD, 8)
+        held = 8 * (d + spares)
+        elsewhere = _within(functools.partial(of_blocks, _added_from_memory), held, d, ACCELERATOR_BYTES, FIELD)
+        on_gpu = _within(in_steps, 4 * (prg.seed_words + 2), d, ACCELERATOR_BYTES, FIELD, IN_REGISTERS)
+        on_gpu = on_gpu if prg.stream.lanes <= SHORT_BLOCK else None
     else:
         tile, held = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg, modulus=modulus), 12 * (d + spares)
         on_cpu, elsewhere = (_within(tile, held, d, budget, modulus) for budget in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
-    return by_platform(on_cpu, elsewhere, seeds, meets, plus, jnp.asarray(round))
+        on_gpu = None
+    return by_platform(on_cpu, elsewhere, seeds, meets, plus, jnp.asarray(round), gpu=on_gpu)
 
 
 def signed(words: Array, plus: Array) -> UInt32[Array, "..."]:
@@ -129,37 +141,70 @@ def _sum_of_words(
 def _sum_of_blocks(
     add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream
 ) -> UInt32[Array, "c d"]:
-    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks.
+    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks."""
+    spare = _spare_elements(stream, d, jnp.stack(pairs.seed), purpose, round)
+    sums = add(_summands(pairs, spare, purpose, round, d, stream), 1)
+    lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
+    return _in_order(lanes, d)
 
-    Words are put in order once added.
+
+def _sum_in_steps(pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream) -> UInt32[Array, "c d"]:
+    """As `_sum_of_blocks`, a few pairs of all clients at a time: nothing but the sums is written to memory.
+
+    Each pair has operations of its own. If those of a step were one array, XLA would write its words to memory, too.
     """
-    spares = -(-d // SHARED_BY)
+
+    def step(total: list[Array], some: Signed) -> tuple[list[Array], None]:
+        spare = _spare_elements(stream, d, jnp.stack(some.seed), purpose, round)
+        of_pair = lambda i: _summands(jax.tree.map(lambda a: a[:, i], some), spare[:, :, i], purpose, round, d, stream)
+        for words in map(of_pair, range(IN_REGISTERS)):
+            total = [field.add(a, word) for a, word in zip(total, words, strict=True)]  # a word may be q, too
+        return total, None
+
+    users, number = pairs.keep.shape
+    rows, columns = stream.layout(d + -(-d // SHARED_BY))
+    cut = lambda a: jnp.swapaxes(a.reshape(users, number // IN_REGISTERS, IN_REGISTERS), 0, 1)
+    nothing = [jnp.zeros((users, rows, columns), jnp.uint32)] * stream.lanes
+    return _in_order(lax.scan(step, nothing, jax.tree.map(cut, pairs))[0], d)
+
+
+def _summands(
+    pairs: Signed, spare: UInt32[Array, "s ..."], purpose: str, round: Array, d: int, stream: BlockStream
+) -> list[Array]:
+    """What pairs `[...]` add, in the lanes of a generator's blocks, `[..., rows, columns]` each."""
+    spares, outer = len(spare), pairs.keep.ndim
     rows, columns = stream.layout(d + spares)
-    spare = _spare_words(stream, d, spares, jnp.stack(pairs.seed), purpose, round)
-    spare = lax.optimization_barrier(field.canonical(spare))  # as in `expand`
-    number = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(1, 1, rows, columns)
+    number = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(*(1,) * outer, rows, columns)
     seed = tuple(word[..., None, None] for word in pairs.seed)
     place = jnp.arange(stream.lanes * rows * columns, dtype=jnp.uint32).reshape(rows, stream.lanes, columns)
     summands: list[Array] = []
     for lane, words in enumerate(stream.blocks(number, seed, purpose, round)):
         shared = spare[jnp.minimum(place[:, lane] // np.uint32(SHARED_BY), np.uint32(spares - 1))]
-        elements = jnp.where(words >= field.Q, jnp.moveaxis(shared, (2, 3), (0, 1)), words)
+        elements = jnp.where(words >= field.Q, jnp.moveaxis(shared, (0, 1), (-2, -1)), words)
         summands.append(pairs.summand(elements, FIELD))
-    sums = add(summands, 1)
-    lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
-    return jnp.concatenate(lanes, -1).reshape(len(pairs.keep), -1)[:, :d]
+    return summands
 
 
-def _spare_words(
-    stream: BlockStream, d: int, spares: int, seed: Array, purpose: str, round: Array
+def _in_order(lanes: list[Array], d: int) -> UInt32[Array, "c d"]:
+    """The first `d` words of streams, from the lanes `[c, rows, columns]` of their blocks."""
+    return jnp.concatenate(lanes, -1).reshape(len(lanes[0]), -1)[:, :d]
+
+
+def _spare_elements(
+    stream: BlockStream, d: int, seed: UInt32[Array, "w c m"], purpose: str, round: Array
 ) -> UInt32[Array, "s c m"]:
-    """The words behind the first `d` of a stream, from those blocks of its last row that hold them."""
+    """What replaces words outside the field: the words behind the first `d` of a stream.
+
+    They come from those blocks of its last row that hold them.
+    """
+    spares = -(-d // SHARED_BY)
     rows, columns = stream.layout(d + spares)
     lane, column = divmod(d - (rows - 1) * stream.lanes * columns, columns)
     last = lane == stream.lanes - 1
     first = np.array([(rows - 1) * columns + column * last], np.uint32)
     lanes = stream.runs_of_blocks(jnp.asarray(first), spares if last else columns, seed, purpose, round)[lane:]
-    return lanes[0][0] if last else jnp.concatenate([words[0] for words in lanes])[column : column + spares]
+    words = lanes[0][0] if last else jnp.concatenate([words[0] for words in lanes])[column : column + spares]
+    return lax.optimization_barrier(field.canonical(words))  # as in `expand`
 
 
 def _added_in_registers(summands: list[Array], axis: int) -> tuple[Array, ...]:
@@ -168,6 +213,6 @@ def _added_in_registers(summands: list[Array], axis: int) -> tuple[Array, ...]:
 
 
 def _added_from_memory(summands: list[Array], axis: int) -> tuple[Array, ...]:
-    """The same. XLA on a GPU would write the halves, rather than the words, to memory."""
+    """The same. XLA on a TPU would write the halves, rather than the words, to memory."""
     summands = lax.optimization_barrier(summands)
     return tuple(jnp.sum(half, axis) for words in summands for half in field.split(words))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.crypto import philox_stream, prg
+from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers.secure_sum import signed_sum as module
 from fedjax_priv.layers.secure_sum.signed_sum import signed, signed_sum
 from helpers import Q, accelerator_forms
@@ -50,6 +51,11 @@ def test_sums_of_all_forms_and_tiles(d, often_outside, monkeypatch):
         assert (sums(d) == right).all()
         pair = 8 * (d + -(-d // 32)) if d > 4096 else 12 * (d + -(-d // 32))
         for budget in (1, 4 * pair, 3 * (PAIRS * pair + 16 * d)):  # a pair, four of a client, three clients at once
+            monkeypatch.setattr(module, "ACCELERATOR_BYTES", budget)
+            jax.clear_caches()
+            assert (sums(d) == right).all()
+    with traced_for("gpu"):
+        for budget in (1, 3 * (12 * 16 + 16 * d), 2**32):  # three pairs of a client, three clients, all
             monkeypatch.setattr(module, "ACCELERATOR_BYTES", budget)
             jax.clear_caches()
             assert (sums(d) == right).all()
