@@ -104,10 +104,11 @@ test_what_is_no_function_of_so_many_arguments_is_named = refuses(
     (None, r".*, got NoneType$"),
 )
 test_what_cannot_measure_or_log_is_named = refuses(
-    lambda given: checks.check_functions(**{"evaluate": None, "log": None} | given),
+    lambda given: checks.check_shown(**{"evaluate": None, "log": None, "progress": False} | given),
     ({"evaluate": {"accuracy": 0.5}}, r"^evaluate must be a function of 1 argument, such as .*, got dict$"),
     ({"evaluate": metrics.accuracy}, r".*, got accuracy, which may have to be called first$"),
     ({"log": "run.log"}, r"^log must be a function of 1 argument, such as print, got 'run.log'$"),
+    ({"progress": "x"}, r"^progress must be one of True, False, got 'x'$"),
 )
 
 FACTORIES = [

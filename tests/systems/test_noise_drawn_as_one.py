@@ -115,7 +115,7 @@ def test_without_noise_nothing_is_drawn_for_clients():
 
 
 def test_a_round_draws_one_noise():
-    """Normals of d numbers; the control draws them for the clients of a block."""
+    """Of d numbers, two from each block of the generator; the control draws for the clients of a block, too."""
 
     def sizes_of_normals(drawn):
         one = system(noise_drawn=drawn, block=4)
@@ -125,7 +125,7 @@ def test_a_round_draws_one_noise():
             for shape in re.findall(r"stablehlo.log .*?: tensor<([\dx]+)xf32>", text)
         }
 
-    assert sizes_of_normals("as one") == {D} < sizes_of_normals("by client")
+    assert sizes_of_normals("as one") == {-(-D // 2)} < sizes_of_normals("by client")
 
 
 @pytest.mark.parametrize("drawn", ["by client", "as one"])

@@ -106,7 +106,7 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, modulus: Modulus, 
       d: coordinates; the sum of a client holds 16 bytes for each.
       budget: bytes.
       modulus: where sums of tiles are added.
-      step: pairs that XLA adds up together; fewer take as long.
+      step: pairs that are added up together; the number of pairs is padded to a multiple of it.
     """
 
     def sums(seeds: Array, meets: Array, plus: Array, round: Array) -> Array:
