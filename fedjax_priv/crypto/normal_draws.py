@@ -1,14 +1,20 @@
 """Normal noise whose tail is long enough for figures of its privacy."""
 
+import functools
 import math
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, UInt32
 
 from fedjax_priv.base import Key
+from fedjax_priv.crypto.block_stream import Seed
 from fedjax_priv.crypto.philox_stream import STREAM
 from fedjax_priv.crypto.prg import seed_of
+from fedjax_priv.engine.side_by_side import by_platform
+
+PURPOSE = "normal"
 
 
 def normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
@@ -23,11 +29,21 @@ def normal(key: Key, shape: tuple[int, ...]) -> Float[Array, "..."]:
       (3,)
     """
     count = math.prod(shape)
-    first = jnp.zeros(1, jnp.uint32)
-    high, low, other_high, other_low = STREAM.runs_of_blocks(first, -(-count // 2), seed_of(key), "normal", 0)
-    # Two numbers of each block, side by side: whole streams of words would have a GPU compute each block again.
-    numbers = jnp.concatenate([of_words(high, low), of_words(other_high, other_low)], 1)
-    return numbers[0, :count].reshape(shape)
+    of_blocks, of_numbers = (functools.partial(form, count=count) for form in (_two_of_each_block, _one_by_one))
+    return by_platform(of_blocks, of_numbers, seed_of(key)).reshape(shape)
+
+
+def _two_of_each_block(seed: Seed, count: int) -> Float[Array, " {count}"]:
+    """From the first two words of all blocks, then from the other two."""
+    words = STREAM.runs_of_blocks(jnp.zeros(1, jnp.uint32), -(-count // 2), seed, PURPOSE, 0)
+    return jnp.concatenate([of_words(*words[:2]), of_words(*words[2:])], 1)[0, :count]
+
+
+def _one_by_one(seed: Seed, count: int) -> Float[Array, " {count}"]:
+    """The same. A GPU or TPU computes each block twice, and writes no words to memory."""
+    number, half = jnp.arange(count, dtype=jnp.uint32), np.uint32(-(-count // 2))
+    words = STREAM.blocks(jnp.where(number < half, number, number - half), seed, PURPOSE, 0)
+    return of_words(*(jnp.where(number < half, *pair) for pair in zip(words[:2], words[2:], strict=True)))
 
 
 def of_words(high: UInt32[Array, "..."], low: UInt32[Array, "..."]) -> Float[Array, "..."]:

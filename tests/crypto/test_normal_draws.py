@@ -16,6 +16,7 @@ from fedjax_priv.crypto.normal_draws import normal, of_words
 from fedjax_priv.crypto.philox_stream import STREAM
 from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.layers.noise_gaussian import standard_normal
+from helpers import accelerator_forms
 
 KEY, D = jax.random.key(3), 5
 
@@ -43,6 +44,8 @@ def test_two_numbers_come_from_each_block_of_philox(shape):
     x = normal(KEY, shape)
     assert x.shape == shape
     np.testing.assert_allclose(x.ravel(), expected, rtol=1e-6, atol=2e-7)
+    with accelerator_forms():
+        np.testing.assert_array_equal(normal(KEY, shape), x)
 
 
 def test_the_law_is_normal():
