@@ -151,7 +151,7 @@ def _sum_of_blocks(
 def _sum_in_steps(pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream) -> UInt32[Array, "c d"]:
     """As `_sum_of_blocks`, a few pairs of all clients at a time: nothing but the sums is written to memory.
 
-    Each pair has operations of its own. If those of a step were one array, XLA would write its words to memory, too.
+    Each pair has its own operations. If those of a step were one array, XLA would write its words to memory, too.
     """
 
     def step(total: list[Array], some: Signed) -> tuple[list[Array], None]:
