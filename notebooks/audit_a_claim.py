@@ -169,7 +169,7 @@ def guessed(variance, claimed_variance):
     return bound, gaussian.epsilon(1e-5, CLIP / np.sqrt(claimed_variance))
 
 
-for name, variance in {"as claimed": 4.0, "a quarter of the noise": 1.0, "a hundredth": 0.04}.items():
+for name, variance in {"as claimed": 4.0, "half of the noise": 2.0, "a hundredth": 0.04}.items():
     bound, claimed = guessed(variance, 4.0)
     verdict = "contradicted" if bound.epsilon > claimed else "stands"
     print(f"{name}: eps >= {bound.epsilon:.2f} ({bound.why}), claimed {claimed:.2f}: {verdict}")
