@@ -60,7 +60,7 @@ def run(system: str, values: Mapping[str, Any]) -> Outcome:
     check_attackers(values)
     budget.check(allowed)
     chosen, key = experiment(system, values), jax.random.key(options.seed)
-    params = jax.jit(chosen.model.init)(named(key, "params"))  # one program instead of one per operation
+    params = chosen.model.init(named(key, "params"))
     noise, rounds = budget.within(allowed, chosen, values, key, params, options.rounds)
     for option, much in noise.items() if processes.is_first() else ():
         print(f"fedjax-priv: {option} {much:g} is chosen for eps {allowed.target_epsilon:g}", file=sys.stderr)

@@ -64,7 +64,7 @@ def from_equinox(make: Callable[[Key], Any]) -> Model:
     def train(params: PyTree, x: Array, keys: Array) -> Array:
         return jax.vmap(lambda row, key: eqx.combine(params, rest)(row, key=key))(x, keys)
 
-    return Model(lambda key: parts(key)[0], apply, train if draws else None)
+    return Model(jax.jit(lambda key: parts(key)[0]), apply, train if draws else None)
 
 
 def _check_takes_a_key(module: Callable) -> None:

@@ -49,6 +49,7 @@ def from_flax(
     if training is not None and not isinstance(training, Mapping):
         raise ValueError(f'training must be a dict, such as {{"train": True}}, got {training!r}')
 
+    @jax.jit  # flax draws an array at a time, with a program for each operation
     def init(key: Key) -> PyTree:
         variables = module.init(key, jnp.zeros((1, *input_shape), dtype))
         if set(variables) != {"params"}:

@@ -40,7 +40,7 @@ def lora(
 
     Examples:
       >>> base = mlp((4,), 3, hidden=(5,))
-      >>> small = lora(base, jax.jit(base.init)(jax.random.key(0)), rank=1)
+      >>> small = lora(base, base.init(jax.random.key(0)), rank=1)
       >>> num_params(jax.eval_shape(small.init, jax.random.key(1)))  # 4 + 5, and 5 + 3
       17
     """
@@ -52,6 +52,7 @@ def lora(
     if not sizes:
         raise ValueError("adapted must be true of at least one array of two axes or more in params, got none")
 
+    @jax.jit
     def init(key: Key) -> Adapters:
         keys = jax.random.split(key, len(sizes))
         return {name: _adapter(key, shape, rank) for (name, shape), key in zip(sizes.items(), keys, strict=True)}
@@ -78,8 +79,8 @@ def merge_lora(params: PyTree, adapters: Adapters, *, alpha: float = 1.0) -> PyT
 
     Examples:
       >>> base = softmax_regression((2,), 3)
-      >>> params = jax.jit(base.init)(jax.random.key(0))
-      >>> adapters = jax.jit(lora(base, params, rank=1).init)(jax.random.key(1))  # before training: no change
+      >>> params = base.init(jax.random.key(0))
+      >>> adapters = lora(base, params, rank=1).init(jax.random.key(1))  # before training: no change
       >>> jax.tree.all(jax.tree.map(np.array_equal, merge_lora(params, adapters), params))
       True
     """

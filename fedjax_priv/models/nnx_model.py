@@ -72,7 +72,7 @@ def from_nnx(make: Callable[[Any], Any]) -> Model:
 
         return jax.vmap(one)(x, keys_of_rows)
 
-    return Model(lambda key: nnx.to_pure_dict(parts(key)[1]), apply, train if draws else None)
+    return Model(jax.jit(lambda key: nnx.to_pure_dict(parts(key)[1])), apply, train if draws else None)
 
 
 def _rekeyed(state: PyTree, key: Key) -> PyTree:

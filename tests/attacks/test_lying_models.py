@@ -99,7 +99,7 @@ HONEST, TO_ALL = 1, 2
 @functools.cache
 def first_model():
     with jax.ensure_compile_time_eval():  # as below
-        return jax.jit(MODEL.init)(jax.random.key(0))
+        return MODEL.init(jax.random.key(0))
 
 
 @functools.cache

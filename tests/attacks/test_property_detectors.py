@@ -18,7 +18,7 @@ from helpers import QUICK, Q, same_bits
 
 KEY, N, M, TARGET, UNIT = jax.random.key(4), 5, 6, 3, 2
 MODEL = models.mlp((2, 2, 1), 3, hidden=(6,))
-PARAMS = jax.jit(MODEL.init)(jax.random.key(0))
+PARAMS = MODEL.init(jax.random.key(0))
 LOCAL = clients.fedsgd(losses.softmax_cross_entropy(MODEL))
 WEIGHTS, THRESHOLD = jnp.array([1.0, 0.0, 0.0, -1.0]), 1.5
 """Of the property: the first pixel is above the last one by more than 1.5."""

@@ -273,7 +273,7 @@ def test_niid_bench():
     model = niid_bench.model_of(config)
     assert models.num_params(jax.eval_shape(model.init, jax.random.key(0))) == 44_426
     small = models.softmax_regression((4,), 3)
-    loss, params = softmax_cross_entropy(small), jax.jit(small.init)(jax.random.key(0))
+    loss, params = softmax_cross_entropy(small), small.init(jax.random.key(0))
     batch = jnp.ones((5, 4)), jnp.array([0, 1, 2, 0, 1])
     slope = lambda loss: jax.grad(lambda params: loss(params, batch).mean())(params)
     both = jax.jit(lambda: (slope(niid_bench.decayed(loss, 0.3)), slope(loss)))()

@@ -50,7 +50,7 @@ def test_rows_are_those_that_are_printed():
 def test_the_network():
     """26,010 parameters; logits by convolutions and windows of XLA."""
     model = model_of(Setting())
-    params = jax.jit(model.init)(jax.random.key(0))
+    params = model.init(jax.random.key(0))
     assert models.num_params(params) == 26_010
     bounds = {"Conv_0": 1 / 8, "Conv_1": 1 / 16, "Dense_0": 512**-0.5, "Dense_1": 32**-0.5}
     for name, layer in params.items():

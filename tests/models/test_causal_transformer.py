@@ -14,7 +14,7 @@ apply = jax.jit(MODEL.apply)
 
 @functools.cache
 def parameters():
-    return jax.jit(MODEL.init)(jax.random.key(0))
+    return MODEL.init(jax.random.key(0))
 
 
 def test_number_of_parameters_layer_by_layer():
@@ -56,7 +56,7 @@ def test_clients_of_one_user_each_learn_to_write():
     model = models.transformer(len(text.vocabulary), 16, width=16, heads=2, blocks=1)
     local = clients.local_sgd(losses.sequence_cross_entropy(model), learning_rate=1.0, batch_size=8, num_steps=8)
     scores = metrics.sequence_accuracy(model, text.x_test[:100], text.y_test[:100])
-    params, length = jax.jit(model.init)(jax.random.key(1)), dict(rounds=8, every=8, progress=False)
+    params, length = model.init(jax.random.key(1)), dict(rounds=8, every=8, progress=False)
     run = simulate(systems.fedavg(local, mesh=None), jax.random.key(0), params, clients_data, evaluate=scores, **length)
     labels = text.y_test[:100]
     most = np.bincount(labels[labels >= 0]).max() / (labels >= 0).sum()

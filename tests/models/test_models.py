@@ -34,6 +34,17 @@ def test_number_of_parameters_and_shape_of_logits(name):
     assert (logits.shape, logits.dtype) == ((3, 10), jnp.float32)
 
 
+def test_initial_parameters_are_drawn_by_one_program():
+    nnx, eqx = pytest.importorskip("flax.nnx"), pytest.importorskip("equinox")
+    base = models.from_flax(nn.Dense(2), (3,))
+    with_adapters = models.lora(base, base.init(jax.random.key(0)), rank=1)
+    in_nnx = models.from_nnx(lambda rngs: nnx.Linear(3, 2, rngs=rngs))
+    in_equinox = models.from_equinox(lambda key: eqx.nn.Linear(3, 2, key=key))
+    for model in (base, with_adapters, in_nnx, in_equinox):
+        jax.block_until_ready(model.init(jax.random.key(1)))
+        assert model.init._cache_size() == 1
+
+
 @pytest.mark.parametrize(
     ("model", "shape"),
     [
