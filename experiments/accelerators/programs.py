@@ -21,6 +21,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from experiments.accelerators.cost import cost
+from experiments.accelerators.order import scatters_in_any_order
 from experiments.accelerators.targets import TARGETS
 from fedjax_priv import ClientData, clients, losses, models, systems
 from fedjax_priv.base import CLIENTS, Algorithm
@@ -37,7 +38,12 @@ MANY, HIDDEN = 10_000, 208
 
 
 def compiled(
-    name: str, *, fast: bool = False, block: int | None = None, hlo: pathlib.Path | None = None
+    name: str,
+    *,
+    fast: bool = False,
+    block: int | None = None,
+    deterministic: bool = False,
+    hlo: pathlib.Path | None = None,
 ) -> dict[str, Any]:
     """What the compiler made of a case.
 
@@ -45,6 +51,7 @@ def compiled(
       name: one of `CASES`.
       fast: ask for the compiler's least effort, which gives about as many kernels.
       block: clients computed at once, if not as many as fit.
+      deterministic: with the setting of XLA that gives the same bits in every run on a GPU.
       hlo: file to write the optimized program to.
     """
     if fast:
@@ -55,7 +62,7 @@ def compiled(
     begun = time.perf_counter()
     lowered = _lowered(system, int(n), devices, {} if block is None else {"block": block})
     traced = time.perf_counter() - begun
-    made = lowered.compile()
+    made = lowered.compile({"xla_gpu_deterministic_ops": True} if deterministic else None)
     took, text = time.perf_counter() - begun, made.as_text() or ""
     memory: Any = made.memory_analysis()
     package = "libtpu" if target.startswith("tpu") else "jax-cuda12-pjrt"
@@ -64,8 +71,8 @@ def compiled(
     return cost(text)._asdict() | {
         "temporary_bytes": memory.temp_size_in_bytes, "argument_bytes": memory.argument_size_in_bytes,
         "output_bytes": memory.output_size_in_bytes, "lower_seconds": round(traced, 1),
-        "compile_seconds": round(took - traced, 1), "jax": jax.__version__, "commit": commit(),
-        "compiler": " ".join((package, metadata.version(package))),
+        "compile_seconds": round(took - traced, 1), "scatters_in_any_order": scatters_in_any_order(text),
+        "jax": jax.__version__, "commit": commit(), "compiler": " ".join((package, metadata.version(package))),
     }  # fmt: skip
 
 
@@ -103,9 +110,10 @@ def _system(name: str, model: Any, n: int, num_params: int, duration: dict[str, 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("case", choices=CASES)
+    parser.add_argument("name", choices=CASES, metavar="case")
     parser.add_argument("--fast", action="store_true", help="the compiler's least effort")
     parser.add_argument("--block", type=int, help="clients computed at once; as many as fit by default")
+    parser.add_argument("--deterministic", action="store_true", help="XLA's setting for the same bits in every run")
     parser.add_argument("--hlo", type=pathlib.Path, help="file for the optimized program")
     given = parser.parse_args()
-    print(json.dumps(compiled(given.case, fast=given.fast, block=given.block, hlo=given.hlo)))
+    print(json.dumps(compiled(**vars(given))))

@@ -14,6 +14,7 @@ import pytest
 from experiments.accelerators import environment, table
 from experiments.accelerators.bounds import ASKED, BOUNDS
 from experiments.accelerators.cost import Cost, cost
+from experiments.accelerators.order import scatters_in_any_order
 from experiments.accelerators.programs import CASES
 from experiments.accelerators.targets import TARGETS, floor
 
@@ -167,6 +168,22 @@ def test_convolutions_of_a_library_are_counted_whichever_way_they_go(way, shape)
     assert cost(text).flops == 2 * (5 * 6 * 8 * 4) * (3 * 2 * 7)
 
 
+@pytest.mark.parametrize(
+    ("shape", "rest", "number"),
+    [
+        ("f32[8]{0}", "", 1),
+        ("bf16[8]{0}", "", 1),
+        ("(f32[8]{0}, s32[8]{0})", "", 1),
+        ("f32[8]{0}", ", unique_indices=true", 0),
+        ("u32[8]{0}", "", 0),
+        ("pred[8]{0}", "", 0),
+    ],
+)
+def test_a_scatter_of_floats_is_in_any_order_unless_its_places_differ(shape, rest, number):
+    scatter = f"  ROOT %s = {shape} scatter(%a, %i, %u), scatter_dims_to_operand_dims={{0}}{rest}, to_apply=%sum"
+    assert scatters_in_any_order(f"ENTRY %e (a: f32[8]) -> f32[8] {{\n{scatter}\n}}\n") == number
+
+
 def test_a_floor_is_the_largest_of_its_quotients():
     h200, tpu = TARGETS["h200"], TARGETS["tpu"]
     assert floor(h200, 4.8e12, 0, 0) == (1.0, "memory") and floor(h200, 0, 990e12, 0) == (2.0, "products")
@@ -234,6 +251,15 @@ def test_what_is_compiled_in_ci_has_a_bound():
 @pytest.mark.parametrize("case", COMPILED_IN_CI)
 def test_programs_compiled_now_keep_their_bounds(case):
     check(case, compiled_here(case))
+
+
+@needs_compilers
+@pytest.mark.parametrize(("options", "in_any_order"), [((), 1), (("--deterministic",), 0)])
+def test_with_xlas_setting_no_floats_are_added_in_any_order(options, in_any_order):
+    """Without it the gradient of the loss is: each label chooses a logit, and XLA does not see that no two are one."""
+    found = compiled_here("fedavg-h200-100", *options)
+    assert found["scatters_in_any_order"] == in_any_order
+    check("fedavg-h200-100", found)
 
 
 @needs_compilers

@@ -24,7 +24,8 @@ class Keep(NamedTuple):
     """The folder to write a run to: `manifest.json`, `log.jsonl`, checkpoints during the run, then `result.nc`.
 
     A folder that is not empty is refused, unless it holds the same run and `resume` is set. A run that was killed then
-    continues from its last checkpoint and ends with the same bits; a finished run's result is read.
+    continues from its last checkpoint and ends with the same bits, on an NVIDIA GPU if XLA is told so
+    (`docs/reproducibility.md`); a finished run's result is read.
     """
 
     folder: str | pathlib.Path
