@@ -121,7 +121,7 @@ def _announced(proposals: Proposals, num_coordinates: int, num_params: int) -> t
 def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> Int32[Array, " n"]:
     """One client's proposal: distinct coordinates, the largest magnitudes or, each with probability alpha, random ones.
 
-    Ties go to the lower coordinate. Independent replacement makes their number Binomial(n, alpha) and those that stay a
+    They are in ascending order, since any other order would tell which of them are true. Ties go to the lower coordinate. Independent replacement makes their number Binomial(n, alpha) and those that stay a
     uniform subset; the replacements are uniform outside that subset.
     """
     largest = jax.lax.top_k(jnp.abs(v), n)[1]
@@ -132,7 +132,7 @@ def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> 
     candidate = random_coordinates(other, d, n) if 2 * n <= d else jax.random.permutation(other, d)[:n]
     new = ~kept[candidate]  # n of them at least
     fresh = jnp.zeros(n, candidate.dtype).at[jnp.where(new, jnp.cumsum(new) - 1, n)].set(candidate, mode="drop")
-    return jnp.where(replaced, fresh[jnp.cumsum(replaced) - 1], largest)
+    return jnp.sort(jnp.where(replaced, fresh[jnp.cumsum(replaced) - 1], largest))
 
 
 def is_legal(proposals: Proposals, num_params: int) -> Bool[Array, " m"]:
