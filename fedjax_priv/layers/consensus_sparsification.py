@@ -121,8 +121,9 @@ def _announced(proposals: Proposals, num_coordinates: int, num_params: int) -> t
 def propose(key: Key, v: Float32[Array, " d"], n: int, alpha: float | Array) -> Int32[Array, " n"]:
     """One client's proposal: distinct coordinates, the largest magnitudes or, each with probability alpha, random ones.
 
-    They are in ascending order, since any other order would tell which of them are true. Ties go to the lower coordinate. Independent replacement makes their number Binomial(n, alpha) and those that stay a
-    uniform subset; the replacements are uniform outside that subset.
+    They are in ascending order, since any other order would tell which of them are true. Ties go to the lower
+    coordinate. Independent replacement makes their number Binomial(n, alpha) and those that stay a uniform subset; the
+    replacements are uniform outside that subset.
     """
     largest = jax.lax.top_k(jnp.abs(v), n)[1]
     keys = each_named(key, ("replace", "random"))

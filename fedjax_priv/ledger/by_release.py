@@ -70,8 +70,8 @@ def ledger(
         known.
 
     Raises:
-      ValueError: an argument outside its range, a sweep or a point that was not run, no round, or a run of more
-        clients than `data` has.
+      ValueError: an argument outside its range, a sweep or a point that was not run, no round, a run that lacks earlier
+        rounds than its last, or one of more clients than `data` has.
     """
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)
@@ -85,6 +85,9 @@ def ledger(
     run, count = run_alone(run), np.asarray(processes.on_host(data.count))
     if not run.sizes["round"]:
         raise ValueError("run must have a round, got none")
+    number = run["round"].values
+    if "round" in run.coords and (number != np.arange(1, number.size + 1)).any():  # a part costs less than the whole
+        raise ValueError(f"run must have rounds 1 to {number.size}, got {number.size} from {number[0]} to {number[-1]}")
     if colluding >= run.sizes["client"]:
         raise ValueError(f"colluding must be below the size of the cohort, {run.sizes['client']}, got {colluding}")
     if (last := int(run.client_id.max())) >= count.size:

@@ -278,13 +278,20 @@ def test_it_is_shown(capsys):
     assert "Theorem 1" in shown and "eps" in shown
 
 
+def numbered(*rounds):
+    """Some rounds of a run, which together say less of a client than all of them."""
+    return made().assign_coords(round=range(1, ROUNDS + 1)).sel(round=list(rounds))
+
+
 test_bad_arguments = refused(
     ({"delta": 0.0}, r"delta must be a number in \(0, 1\), got 0.0"),
     ({"data": DATA._replace(count=DATA.count[:3])}, "data must hold all clients of the run, 0 to 5, got 3"),
     *(({"lipschitz": c}, "lipschitz must be a finite number >= 0") for c in (-1.0, np.nan)),
     ({"colluding": -1}, "colluding must be an integer >= 0, got -1"),
     ({"colluding": N}, f"colluding must be below the size of the cohort, {N}, got {N}"),
-    by=lambda how: ledger(systems.fedavg(local(num_steps=1)), made(), **{"data": DATA, "delta": DELTA, **how}),
+    ({"run": numbered(2, 3)}, "run must have rounds 1 to 2, got 2 from 2 to 3"),
+    ({"run": numbered(1, 3)}, "run must have rounds 1 to 2, got 2 from 1 to 3"),
+    by=lambda how: ledger(systems.fedavg(local(num_steps=1)), **{"run": made(), "data": DATA, "delta": DELTA, **how}),
 )
 
 
