@@ -18,8 +18,12 @@ The rooms of the package. A file imports from its own room and from lines above 
 
 from typing import TYPE_CHECKING
 
-from fedjax_priv._devices import one_cpu_device_per_core
-from fedjax_priv._lazy import lazy_names
+from fedjax_priv import _interrupt
+
+_interrupt.until_the_command_runs()  # before JAX is imported
+
+from fedjax_priv._devices import one_cpu_device_per_core  # noqa: E402
+from fedjax_priv._lazy import lazy_names  # noqa: E402
 
 if TYPE_CHECKING:
     from fedjax_priv import (

@@ -17,7 +17,7 @@ from children import Child, count_devices, import_again
 ROOT = pathlib.Path(fedjax_priv.__file__).parent
 PICTURE = [line.split("  ")[2] for line in fedjax_priv.__doc__.splitlines() if line.startswith("    ")]
 """The rooms of each line of the package's docstring."""
-BASE = {*PICTURE[0].split(), "_devices", "_lazy", "_validate"}
+BASE = {*PICTURE[0].split(), "_devices", "_interrupt", "_lazy", "_validate"}
 LEVEL = dict.fromkeys(BASE, 0) | {room: level for level, line in enumerate(PICTURE) for room in line.split()}
 PACKAGES = [
     fedjax_priv.__name__,

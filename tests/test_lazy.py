@@ -15,7 +15,7 @@ PACKAGES = [
     "fedjax_priv",
     *(module.name for module in pkgutil.walk_packages(fedjax_priv.__path__, "fedjax_priv.") if module.ispkg),
 ]
-FIRST = {"fedjax_priv", "fedjax_priv._devices", "fedjax_priv._lazy"}
+FIRST = {"fedjax_priv", "fedjax_priv._devices", "fedjax_priv._interrupt", "fedjax_priv._lazy"}
 NEEDED = {
     "chex": "testing.check_aggregator",
     "dp_accounting": "theory.skellam.epsilon",

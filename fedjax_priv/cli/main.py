@@ -10,12 +10,12 @@ from typing import Annotated, Literal
 
 import tyro
 
-from fedjax_priv import systems
+from fedjax_priv import _interrupt, systems
 from fedjax_priv.cli import json_file
 from fedjax_priv.cli.program_cache import keep_programs
 from fedjax_priv.cli.reproduce import scripts
 from fedjax_priv.cli.suggestions import check_words
-from fedjax_priv.cli.system_commands import COMMANDS, FAILED, INTERRUPTED, named_only, system_commands
+from fedjax_priv.cli.system_commands import COMMANDS, FAILED, named_only, system_commands
 
 _WRONG = 2
 _Positional = tyro.conf.Positional[str | None]
@@ -194,6 +194,7 @@ def main() -> None:
 
     tyro refuses options that it cannot read, with the same status, in a box that shows the help of the option.
     """
+    _interrupt.as_usual()
     if sys.argv[1:] == ["--version"]:
         ours, theirs = map(metadata.version, ("fedjax-priv", "jax"))
         print(f"fedjax-priv {ours}, JAX {theirs}, Python {platform.python_version()}")
@@ -206,7 +207,8 @@ def main() -> None:
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
     except KeyboardInterrupt:
-        sys.exit(INTERRUPTED)
+        _interrupt.say()
+        sys.exit(_interrupt.INTERRUPTED)
     except Exception as error:
         if not _is_of_the_input(error):
             raise

@@ -11,12 +11,11 @@ from typing import Annotated, Any, NamedTuple, Union
 import tyro
 
 from fedjax_priv import systems
+from fedjax_priv._interrupt import INTERRUPTED
 from fedjax_priv.cli import json_file
 from fedjax_priv.cli.options import Options, form, values_of
 from fedjax_priv.cli.program_cache import keep_programs
 
-INTERRUPTED = 128 + 2
-"""Exit status of a command that Ctrl-C ended, as a shell reports it."""
 FAILED = 1
 _ALL = "--tyro-"
 """How options begin that print the completions of a shell, for which everything is needed."""
