@@ -102,6 +102,10 @@ def _compare(examples: PyTree, first: PyTree, size: int) -> None:
             raise ValueError(f"fetch must return {like.dtype} {shape} as {name}, got {rows.dtype} {rows.shape}")
 
 
+_DEEPEST = 1000
+"""Rounds that `prefetch` keeps at most; each has a place of its own before the first one is yielded."""
+
+
 def prefetch(
     fetch: Callable[[Ids], PyTree],
     ids: Iterable[Ids],
@@ -117,11 +121,11 @@ def prefetch(
     Args:
       fetch: as that of a pool.
       ids: clients of each round. The thread iterates over them, so they may be computed lazily.
-      depth: number of rounds fetched, or being fetched, beyond the last one yielded.
+      depth: number of rounds fetched, or being fetched, beyond the last one yielded; from 1 to 1,000.
       place: what the thread then does with the examples, such as putting them on a device.
 
     Raises:
-      ValueError: `depth` is not an integer >= 1, or `fetch` or `place` is no function of one argument.
+      ValueError: `depth` is not an integer from 1 to 1,000, or `fetch` or `place` is no function of one argument.
       BaseException: what `ids`, `fetch` or `place` raised, at the round it was raised for.
 
     Examples:
@@ -129,7 +133,8 @@ def prefetch(
       >>> print(list(prefetch(lambda ids: rows[ids] * 10, [np.array([1, 2]), np.array([7, 8])])))
       [array([10, 20]), array([70, 80])]
     """
-    _validate.integer(depth=depth)
+    if _validate.integer(depth=depth) > _DEEPEST:
+        raise ValueError(f"depth must be at most {_DEEPEST}, got {depth}")
     _validate.takes("clients", fetch=fetch)
     _validate.takes("examples", place=place)
     rounds = iter(ids)

@@ -150,7 +150,7 @@ def noise_for(
       key: as in `planned`.
       params: as in `planned`.
       data: as in `planned`.
-      epsilon: > 0.
+      epsilon: in (0, 1e6].
       delta: in (0, 1).
       rounds: of the run.
       start: noise to begin the search with, which `make` allows.
@@ -163,6 +163,8 @@ def noise_for(
         most noise that `make` allows, or who sends does not settle, or nobody does.
     """
     _validate.positive(epsilon=epsilon, start=start)
+    if epsilon > _roots.LARGEST_BUDGET:
+        raise BudgetRefused(f"be at most {_roots.LARGEST_BUDGET:g}, got {epsilon:g}")
     _validate.takes("noise", make=make)
     allowed, choose = _Allowed(make, start), chosen or figure_of_budget
     plan_at = lambda noise: planned(allowed(noise), key, params, data, rounds)

@@ -1,5 +1,6 @@
 """Roots of monotone functions."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,10 @@ import numpy as np
 from fedjax_priv.theory._validate import Numbers, Result
 
 FAR = 2.0**40
+LARGEST_BUDGET = 1e6
+"""The largest eps for which noise is searched: e^eps promises nothing long before, and figures of so little noise take
+seconds each.
+"""
 
 
 def least(decreasing: Callable[[Numbers], Result], target: Numbers, high: Numbers) -> Result:
@@ -38,7 +43,7 @@ def least_scale(decreasing: Callable[[float], float], target: float, close: floa
     """
     from scipy.optimize import brentq
 
-    high = start
+    decreasing, high = functools.cache(decreasing), start
     while decreasing(high) > target:
         high *= 2
         if high > FAR:

@@ -53,12 +53,14 @@ def number(interval: str, **named: Any) -> float:
     return float(array)
 
 
-def whole(at_least: int = 1, **named: Any) -> int:
-    """One integer >= `at_least`; not an array."""
+def whole(at_least: int = 1, at_most: float = np.inf, **named: Any) -> int:
+    """One integer from `at_least` to `at_most`; not an array."""
     ((name, value),) = named.items()
     array = integer(at_least, **named)
     if array.ndim:
         fail(name, value, f"one integer >= {at_least}")
+    if array > at_most:
+        fail(name, value, f"an integer from {at_least} to {at_most}")
     return int(array)
 
 

@@ -19,6 +19,7 @@ _STEPS = 1e-5, 1e-4  # least and largest step of the discrete privacy loss
 _DEVIATIONS = 12.0  # standard deviations of the noise that are considered
 _RARE = -100.0  # log of a mass that counts as 0
 _SMALL = 600.0  # an eps for which e^-eps is far from underflow
+_LARGEST_SHIFT, _MOST_VARIANCE = 2**20, 2.0**28  # outcomes up to there take seconds; beyond, I_0 is NaN
 _BEYOND = 30  # steps of a continued fraction before the first one that is used
 
 
@@ -27,15 +28,15 @@ def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds:
 
     Args:
       delta: in (0, 1).
-      shift: `[d]`, integers, the difference of the two sums at each coordinate.
-      variance: of the noise at a coordinate, > 0.
+      shift: `[d]`, integers, the difference of the two sums at each coordinate; up to 2^20 and down to -2^20.
+      variance: of the noise at a coordinate, in (0, 2^28].
       rounds: number of rounds with this shift.
 
     Examples:
       >>> print(round(skellam_epsilon(1e-5, [1, 1], variance=100.0), 2))
       0.49
     """
-    v = _validate.number("(0, inf)", variance=variance)
+    v = _validate.number(f"(0, {_MOST_VARIANCE}]", variance=variance)
     return _epsilon(delta, shift, v, rounds, lambda last: _log_skellam(last, v))
 
 
@@ -45,14 +46,14 @@ def discrete_gaussian_epsilon(delta: float, shift: Sequence[int], sigma: float, 
     Args:
       delta: in (0, 1).
       shift: as in `skellam_epsilon`.
-      sigma: the parameter of the noise, > 0; about its standard deviation.
+      sigma: the parameter of the noise, in (0, 2^14]; about its standard deviation.
       rounds: as in `skellam_epsilon`.
 
     Examples:
       >>> print(round(discrete_gaussian_epsilon(1e-5, [1, 1], sigma=10.0), 2))
       0.5
     """
-    s = _validate.number("(0, inf)", sigma=sigma)
+    s = _validate.number(f"(0, {_MOST_VARIANCE**0.5}]", sigma=sigma)
     return _epsilon(delta, shift, s**2, rounds, lambda last: _log_discrete_gaussian(last, s))
 
 
@@ -107,6 +108,8 @@ def _integers(shift: Sequence[int]) -> np.ndarray:
     array = np.asarray(shift)
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
         _validate.fail("shift", shift, "integers, [d]")
+    if (np.abs(array.astype(np.float64)) > _LARGEST_SHIFT).any():
+        _validate.fail("shift", shift, f"integers from {-_LARGEST_SHIFT} to {_LARGEST_SHIFT}")
     return array
 
 

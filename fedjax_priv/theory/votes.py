@@ -13,6 +13,9 @@ from fedjax_priv.theory import _binomial, _validate
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import truncated_inversion, truncation_level
 
+_MOST, _MOST_APART = 1_000_000, 10_000
+"""Voters who are alike, and users or voters who are computed one by one; laws of so many take seconds."""
+
 
 def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float = 1.0, against: int = 0) -> Result:
     """How often is the majority of one coordinate wrong? `sum_j P[j are wrong] Q(c (r - 2 j - f) / sqrt(N0))`.
@@ -20,8 +23,8 @@ def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float 
     j is the number of the r voters that are wrong. A tie is wrong half the time.
 
     Args:
-      voters: r >= 0.
-      wrong: q, probability in [0, 1] that a voter is wrong: one for all, or `[r]`. Voters are independent.
+      voters: r, from 0 to 1,000,000.
+      wrong: q, probability in [0, 1] that a voter is wrong: one for all, or `[r]`, r <= 10,000. Voters are independent.
       level: c > 0, the amplitude at which each vote is received; infinite: no noise.
       noise: N0 > 0, variance of the receiver's noise.
       against: f >= 0, the number of further voters that are always wrong, such as Byzantine ones.
@@ -38,12 +41,16 @@ def vote_error(voters: int, wrong: Numbers, level: float = np.inf, noise: float 
 
 def _number_wrong(voters: int, wrong: Numbers) -> np.ndarray:
     """`[r + 1]`, the law of the number of wrong voters."""
-    voters = _validate.whole(0, voters=voters)
+    voters = _validate.whole(0, _MOST, voters=voters)
     wrong = _validate.real("[0, 1]", wrong=wrong)
     if wrong.ndim and wrong.shape != (voters,):
         raise ValueError(f"wrong must be a number, or one per voter, [{voters}], got shape {wrong.shape}")
+    if wrong.ndim and voters > _MOST_APART:
+        _validate.fail("voters", voters, f"at most {_MOST_APART} with one wrong per voter")
+    if not wrong.ndim:
+        return _binomial.pmf(np.arange(voters + 1), voters, wrong)
     law = np.ones(1)
-    for q in np.broadcast_to(wrong, (voters,)):
+    for q in wrong:
         law = np.convolve(law, [1 - q, q])
     return law
 
@@ -83,7 +90,7 @@ def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: floa
     `wireless.truncation_level`.
 
     Args:
-      users: K >= 1.
+      users: K, from 1 to 10,000.
       wrong: q in [0, 1].
       threshold: g > 0.
       energy: P > 0, per channel use.
@@ -93,7 +100,7 @@ def faded_vote_error(users: int, wrong: float, *, threshold: float, energy: floa
       >>> print(faded_vote_error(20, 0.3, threshold=0.2, energy=1.0).round(7))
       0.0517777
     """
-    users, power = _validate.whole(users=users), _validate.number("(0, inf)", energy=energy)
+    users, power = _validate.whole(1, _MOST_APART, users=users), _validate.number("(0, inf)", energy=energy)
     wrong, noise = _validate.number("[0, 1]", wrong=wrong), _validate.number("(0, inf)", noise=noise)
     threshold = _validate.number("(0, inf)", threshold=threshold)
     level = float(truncation_level(power, threshold, energy_received=1.0))

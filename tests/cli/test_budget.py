@@ -235,6 +235,7 @@ def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distan
         (["dp_fedavg", "--against", "outsider"], "against must not be given without target_epsilon or stop_at_epsilon"),
         (["dp_fedavg", "--delta", 0], "delta must be"),
         (["dp_fedavg", "--target-epsilon", -1], "target_epsilon must be"),
+        (["dp_fedavg", "--target-epsilon", 1e30], "target_epsilon must be at most 1e+06, got 1e+30"),
     ],
 )
 def test_bad_budgets_are_one_line_and_leave_nothing(arguments, message, capsys, tmp_path):

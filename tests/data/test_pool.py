@@ -191,6 +191,8 @@ def test_what_was_handed_out_is_not_kept():
 def test_a_bad_depth_is_refused_before_the_first_round():
     with pytest.raises(ValueError, match="^depth must be an integer >= 1, got 0$"):
         prefetch(lambda ids: ids, [], depth=0)
+    with pytest.raises(ValueError, match="^depth must be at most 1000, got 1099511627776$"):
+        prefetch(lambda ids: ids, [], depth=2**40)
 
 
 def test_what_is_no_function_is_refused_before_the_first_round():

@@ -316,6 +316,10 @@ def test_the_least_noise_is_found_below_a_rise_of_eps_too():
 
 test_refused = refused(
     (
+        lambda: noise_for(grid, KEY, PARAMS, DATA, 1e30, delta=DELTA, rounds=1),
+        r"epsilon must be at most 1e\+06, got 1e\+30",
+    ),
+    (
         lambda: noise_for(lambda z: grid(min(z, 1.0), bits=4), KEY, PARAMS, DATA, 1.0, delta=DELTA, rounds=1),
         "epsilon must be for a system with a proved figure: noise of less than half a grid point",
     ),

@@ -25,6 +25,13 @@ def test_skellam_in_many_coordinates(variance, least, most):
     assert found < skellam.epsilon(skellam.rdp(variance**0.5, 256, variance), DELTA)
 
 
+def test_the_widest_skellam_noise_is_nearly_gaussian():
+    """Of more variance, I_0 is NaN in SciPy, and eps was 0."""
+    assert integer_shift.skellam_epsilon(DELTA, [2**14], 2.0**28) == pytest.approx(
+        gaussian.epsilon(DELTA, 1.0), rel=1e-3
+    )
+
+
 def test_discrete_gaussian():
     found = integer_shift.discrete_gaussian_epsilon(DELTA, [10], 10.0)
     assert found == pytest.approx(4.3777, abs=2e-4)
@@ -71,5 +78,13 @@ def test_rounds_are_more_coordinates():
 
 test_refused = refused(
     (lambda: integer_shift.skellam_epsilon(DELTA, [], 1.0), r"shift must be integers, \[d\], got"),
-    (lambda: integer_shift.skellam_epsilon(DELTA, [1], 0.0), r"variance must be in \(0, inf\), got 0.0"),
+    *(
+        (lambda bad=bad: integer_shift.skellam_epsilon(DELTA, [1], bad), rf"variance must be in \(0, {2**28}.0\], got")
+        for bad in (0.0, 2.0**30, np.inf)
+    ),
+    (lambda: integer_shift.discrete_gaussian_epsilon(DELTA, [1], 2.0**15), r"sigma must be in \(0, 16384.0\], got"),
+    (
+        lambda: integer_shift.skellam_epsilon(DELTA, [-(2**40)], 1.0),
+        "shift must be integers from -1048576 to 1048576, got",
+    ),
 )

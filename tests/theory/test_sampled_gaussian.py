@@ -328,7 +328,13 @@ test_refused_calls = refused(
     (lambda: sampled_gaussian.epsilon(DELTA, []), "rounds must be at least one kind of rounds"),
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, Round(1.0, 0.1)), r"rounds must be pairs \(Round, number of"),
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, [Round(1.0, 0.1)]), r"rounds must be pairs \(Round, number"),
-    (lambda: sampled_gaussian.noise_multiplier_for(0.0, DELTA, Round(), 1), r"epsilon must be in \(0, inf\), got 0.0"),
+    *(
+        (
+            lambda bad=bad: sampled_gaussian.noise_multiplier_for(bad, DELTA, Round(), 1),
+            r"epsilon must be in \(0, 1e\+06\]",
+        )
+        for bad in (0.0, 1e7, np.inf)
+    ),
 )
 
 

@@ -5,6 +5,7 @@ from inspect import unwrap
 import numpy as np
 import pytest
 from refusals import each, refused
+from scipy import special
 
 from fedjax_priv.theory import gaussian
 from fedjax_priv.theory import votes as theory
@@ -53,6 +54,12 @@ def test_unequal_voters_are_a_poisson_binomial():
     found = ((wrong > 2) + (wrong == 2) / 2).mean()
     assert errors_apart(found, theory.vote_error(4, q)) < 3
     assert theory.vote_error(4, np.full(4, 0.3), 0.7) == pytest.approx(theory.vote_error(4, 0.3, 0.7), rel=1e-12)
+
+
+def test_many_voters_err_as_a_normal_law_says():
+    r, q = 1_000_000, 0.4995
+    expected = special.ndtr(-(1 - 2 * q) * r / np.sqrt(4 * r * q * (1 - q)))
+    assert theory.vote_error(r, q) == pytest.approx(expected, rel=1e-4)
 
 
 def test_votes_through_rayleigh_fading():
@@ -114,6 +121,12 @@ test_out_of_range = refused(
         for bad, name in each(wrong=[TWO], threshold=[TWO], energy=[TWO], noise=[TWO])
     ),
     (lambda: theory.vote_error(-1, 0.3), "voters"),
+    (lambda: theory.vote_error(2**40, 0.3), "voters must be an integer from 0 to 1000000, got 1099511627776"),
+    (lambda: theory.vote_error(10_001, np.full(10_001, 0.3)), "voters must be at most 10000 with one wrong per voter"),
+    (
+        lambda: theory.faded_vote_error(2**40, 0.3, threshold=0.2, energy=1.0),
+        "users must be an integer from 1 to 10000",
+    ),
     (lambda: theory.vote_error(3, 1.3), "wrong"),
     (lambda: theory.vote_error(3, np.array([0.1, 0.2])), "wrong"),
     (lambda: theory.vote_error(3, 0.3, 0.0), "level"),

@@ -107,7 +107,7 @@ def noise_multiplier_for(
     """How much noise is enough? The z that makes `rounds` rounds (eps, delta)-private, to 6 digits, never too small.
 
     Args:
-      epsilon: to be reached, > 0.
+      epsilon: to be reached, in (0, 1e6].
       delta: in (0, 1).
       one: each of the rounds; its noise multiplier is not read.
       rounds: how many, at least 1.
@@ -117,7 +117,8 @@ def noise_multiplier_for(
       >>> print(round(noise_multiplier_for(1.0, 1e-5, Round(rate=0.01), rounds=1), 2))
       0.67
     """
-    budget, target = _validate.number("(0, inf)", epsilon=epsilon), _validate.number("(0, 1)", delta=delta)
+    budget = _validate.number(f"(0, {_roots.LARGEST_BUDGET:g}]", epsilon=epsilon)
+    target = _validate.number("(0, 1)", delta=delta)
     count = _validate.whole(rounds=rounds)
 
     def spent(z: float) -> float:
