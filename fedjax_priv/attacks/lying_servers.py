@@ -14,6 +14,9 @@ from jaxtyping import Array, Bool
 from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, LyingServer
 
+_MOST_CLIENTS = 10_000
+"""The lists of so many are an array of 100 MB."""
+
 
 def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding: Sequence[int] = ()) -> LyingServer:
     """Lists with which the server reads the smallest sum over the target and a few others.
@@ -24,7 +27,7 @@ def split_lists(num_clients: int, threshold: int, *, target: int = 0, colluding:
     clients outside P are placed evenly on a circle, and each is missing from the lists of the next ones.
 
     Args:
-      num_clients: clients that all take part, N.
+      num_clients: clients that all take part, N; at most 10,000.
       threshold: of the protocol, t.
       target: a client in P.
       colluding: clients that give the server all their shares, and sign every list.
@@ -57,7 +60,7 @@ def both_secrets(num_clients: int, threshold: int, *, target: int = 0, colluding
     correct.
 
     Args:
-      num_clients: clients that all take part, N.
+      num_clients: clients that all take part, N; at most 10,000.
       threshold: of the protocol, t; at most (N + c) / 2.
       target: the client to be read.
       colluding: clients that give the server all their shares, and sign every list.
@@ -87,7 +90,8 @@ def _honest(num_clients: int, threshold: int, target: int, colluding: Sequence[i
     Raises:
       ValueError: as `split_lists`.
     """
-    _validate.integer(at_least=2, num_clients=num_clients)
+    if _validate.integer(at_least=2, num_clients=num_clients) > _MOST_CLIENTS:
+        raise ValueError(f"num_clients must be at most {_MOST_CLIENTS}, got {num_clients}")
     _validate.integer(at_least=0, threshold=threshold, target=target)
     if not isinstance(colluding, Sequence | np.ndarray):
         raise ValueError(f"colluding must be a sequence of clients, such as (2, 3), got {colluding!r}")

@@ -51,7 +51,8 @@ def _check_classes(y: Array | np.ndarray, num_classes: int) -> None:
 
 
 def labelled(data: ClientData) -> tuple:
-    """Inputs and labels; ValueError if the examples are no pair."""
+    """Inputs and labels; ValueError if this is no data of clients, or the examples are no pair."""
+    _validate.part(ClientData, "data.federate(...)", data=data)
     if not isinstance(data.examples, tuple) or len(data.examples) != 2:
         raise ValueError(f"data.examples must be a pair (x, y), got {type(data.examples).__name__}")
     return data.examples

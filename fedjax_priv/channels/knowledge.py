@@ -141,5 +141,6 @@ def known_gains(fading: Fading, key: Key, state: PyTree, round: Int[Array, ""], 
 
 def _checked(fading: Fading) -> None:
     _validate.part(Fading, "channels.rayleigh()", fading=fading)
+    _validate.one_of((True, False), rayleigh=fading.rayleigh, anew=fading.anew)
     if fading.knowledge is not None:
         raise ValueError(f"fading must be of gains that are fully known, got {fading.knowledge}")

@@ -37,6 +37,7 @@ def heard_by_antennas(antennas: int, fading: AntennaFading | None = None, pilots
     _validate.integer(antennas=antennas)
     fading = rayleigh_antennas() if fading is None else fading
     _validate.part(AntennaFading, "channels.rayleigh_antennas()", fading=fading)
+    _validate.one_of((True, False), anew=fading.anew)
     pilots = checked_pilots(pilots)
 
     def init(key: Key, n: int) -> PyTree:

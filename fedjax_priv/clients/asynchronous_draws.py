@@ -133,7 +133,7 @@ def check_population(num_clients: int, buffer_size: int, concurrency: int | None
     """
     if concurrency is not None:
         _validate.integer(concurrency=concurrency)
-    if concurrency is None and buffer_size > num_clients:
+    if buffer_size > num_clients:
         raise ValueError(f"buffer_size must be at most {num_clients}, the number of clients, got {buffer_size}")
     if concurrency is not None and (most := num_clients - buffer_size + 1) < concurrency:
         raise ValueError(

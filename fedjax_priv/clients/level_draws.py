@@ -35,6 +35,7 @@ def at_levels(draw: Draw, levels: Levels) -> Draw:
     """
     _validate.part(Draw, "clients.everyone()", draw=draw)
     _validate.part(Levels, "layers.within_budget(0.6, budget=1.0)", levels=levels)
+    _validate.one_of((True, False), of_each=levels.of_each)
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         who, drawn = draw.apply(key, state[0], round, count)

@@ -80,8 +80,8 @@ def number(index: ArrayLike, among: Sequence[Any]) -> tuple[Array, Array]:
     Raises:
       ValueError: there is nothing to choose from, or `index` is no such number.
     """
-    if not among:
-        raise ValueError("one_of must be given at least one to choose from")
+    if not isinstance(among, tuple | list) or not among:
+        raise ValueError(f"one_of must be given a list of at least one to choose from, got {among!r}")
     if not isinstance(index, Tracer):
         _validate.one_of(range(len(among)), index=index)
     at = jnp.asarray(index, jnp.float32)

@@ -163,5 +163,5 @@ def common_amplitude(power: Any, *, max_norm: float | Array, noise_variance: Arr
       max_norm: L, the norm updates were clipped to.
       noise_variance: sigma_k^2, of all clients or `[n]`.
     """
-    variance = jnp.asarray(noise_variance, jnp.float32)
+    variance = _validate.array(_validate.non_negative, noise_variance=noise_variance)
     return lambda d: jnp.sqrt((power * d / (jnp.square(max_norm) + d * variance)).min())

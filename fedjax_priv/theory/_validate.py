@@ -64,6 +64,14 @@ def whole(at_least: int = 1, at_most: float = np.inf, **named: Any) -> int:
     return int(array)
 
 
+def setting(kind: type[T], **named: Any) -> T:
+    """A setting of that kind, whose fields are not checked."""
+    ((name, value),) = named.items()
+    if not isinstance(value, kind):
+        fail(name, value, f"a {kind.__name__}")
+    return value
+
+
 def flag(**named: Any) -> bool:
     """A truth value, Python's or NumPy's."""
     ((name, value),) = named.items()

@@ -212,7 +212,7 @@ def mean_squared_error(grid: Grid, shares: int) -> float:
 
 def _check_sum(of: Sum) -> None:
     """ValueError names a field outside its range."""
-    _validate.number("(0, inf)", clip=of.clip)
+    _validate.number("(0, inf)", clip=_validate.setting(Sum, of=of).clip)
     _validate.whole(shares=of.shares)
     _validate.whole(num_coordinates=of.num_coordinates)
     _validate.whole(bits=of.bits)
@@ -223,7 +223,7 @@ def _check_sum(of: Sum) -> None:
 
 
 def _check_grid(grid: Grid) -> None:
-    _validate.number("(0, inf)", step=grid.step)
+    _validate.number("(0, inf)", step=_validate.setting(Grid, grid=grid).step)
     _validate.number("(0, inf)", deviation=grid.deviation)
 
 

@@ -51,7 +51,8 @@ def unrecoverable_probability(graph: Graph) -> float:
       >>> print(f"{unrecoverable_probability(graph):.1e}")
       1.1e-12
     """
-    return min(1.0, graph.num_clients * user_unrecoverable_probability(graph))
+    of_one = user_unrecoverable_probability(graph)
+    return min(1.0, graph.num_clients * of_one)
 
 
 def user_unrecoverable_probability(graph: Graph) -> float:
@@ -76,7 +77,8 @@ def exposed_probability(graph: Graph) -> float:
       >>> print(f"{exposed_probability(graph):.1e}")
       1.1e-14
     """
-    return min(1.0, (graph.num_clients - _check(graph)) * user_exposed_probability(graph))
+    colluders = _check(graph)
+    return min(1.0, (graph.num_clients - colluders) * user_exposed_probability(graph))
 
 
 def user_exposed_probability(graph: Graph) -> float:
@@ -87,7 +89,8 @@ def user_exposed_probability(graph: Graph) -> float:
       >>> print(f"{user_exposed_probability(graph):.1e}")
       1.3e-17
     """
-    n, k, colluders = graph.num_clients, graph.neighbours, _check(graph)
+    colluders = _check(graph)
+    n, k = graph.num_clients, graph.neighbours
     among = np.arange(graph.threshold, min(k, colluders) + 1)
     others = n - 1 - colluders
     among = among[k - among <= others]
@@ -167,7 +170,7 @@ def _log_breaks(j: int, n: int, run: int, theta: float, colluders: int) -> float
 
 def _check(graph: Graph) -> int:
     """The number of colluders; ValueError names a field outside its range."""
-    n, k, threshold, dropout, adversarial = graph
+    n, k, threshold, dropout, adversarial = _validate.setting(Graph, graph=graph)
     _validate.whole(at_least=3, num_clients=n)
     _validate.whole(at_least=2, neighbours=k)
     if k % 2 or k >= n:

@@ -143,6 +143,12 @@ def test_lies_for_another_population_are_refused(lies):
         run(10, lies(9, 4), threshold=4)
 
 
+@pytest.mark.parametrize("lies", [split_lists, both_secrets])
+def test_lists_that_fill_the_memory_are_refused(lies):
+    with pytest.raises(ValueError, match="^num_clients must be at most 10000, got 1099511627776$"):
+        lies(2**40, 4)
+
+
 def test_lists_follow_clients_into_a_cohort():
     told = split_lists(30, 16).lists(jnp.ones(30, bool), cohort_of(30))
     some = cohort_of(3)._replace(client=jnp.array([20, 3, 11]))

@@ -1,11 +1,14 @@
 """Flipped labels."""
 
+from inspect import unwrap
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedjax_priv.attacks import flip_labels
+from fedjax_priv.attacks.on_labels import labelled
 from fedjax_priv.base import ClientData
 from helpers import refuses, same_bits
 
@@ -74,4 +77,9 @@ test_bad_arguments = refuses(
     (DATA, np.ones(4, np.int32), 5, "byzantine must be an integer >= 0 or a bool mask of shape (4,), got int32 (4,)"),
     (DATA._replace(examples=X), 1, 5, "data.examples must be a pair (x, y), got ndarray"),
     whole=True,
+)
+
+
+test_what_is_no_data_is_refused = refuses(
+    unwrap(labelled), (None, "data must be a ClientData, such as data.federate(...), got NoneType"), whole=True
 )

@@ -99,6 +99,13 @@ def test_which_gains_are_known_to_be_rayleigh():
 
 test_bad_arguments = refuses(
     lambda make: make(),
+    *(
+        (
+            lambda name=name: estimated(rayleigh()._replace(**{name: "no"}), pilot_energy=9.0),
+            f"{name} must be one of True, False, got 'no'",
+        )
+        for name in ("rayleigh", "anew")
+    ),
     (lambda: estimated(rayleigh(), pilot_energy=0.0), "pilot_energy must be a finite number > 0, got 0.0"),
     (
         lambda: estimated(rayleigh(), pilot_energy=1.0, receiver_noise=-1.0),

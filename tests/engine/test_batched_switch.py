@@ -1,6 +1,7 @@
 """A choice by number: a batch runs as its members would alone, and only what each chose."""
 
 import collections
+from inspect import unwrap
 
 import jax
 import jax.numpy as jnp
@@ -111,6 +112,8 @@ def test_a_bad_choice_is_named(one_of, among):
             one_of(index, among)
     with pytest.raises(ValueError, match="at least one to choose from"):
         one_of(0, [])
+    with pytest.raises(ValueError, match="^one_of must be given a list of at least one to choose from, got 7$"):
+        unwrap(batched_switch.number)(0, 7)
 
 
 def test_what_a_branch_closes_over_may_be_batched():

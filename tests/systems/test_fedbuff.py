@@ -259,7 +259,10 @@ def test_a_mean_time_that_is_traced_and_out_of_range_fails_the_round(how, per_cl
 test_bad_arguments = refuses(
     lambda how: system_of(**how),
     (dict(concurrency=11), "concurrency must be at most 10, as of 12 clients up to 2 are in the buffer, got 11"),
-    (dict(concurrency=None, buffer_size=13), "buffer_size must be at most 12, the number of clients, got 13"),
+    *[
+        (dict(concurrency=some, buffer_size=13), "buffer_size must be at most 12, the number of clients, got 13")
+        for some in (None, 1)
+    ],
     (dict(staleness_power=-1.0), "staleness_power must be a finite number >= 0, got -1.0"),
     (dict(noise_multiplier=1.0), "clip must be given with noise_multiplier, the unit of the noise, got None"),
     (

@@ -58,15 +58,15 @@ def baruch_z(num_clients: int | Int[Array, ""], num_byzantine: int | Int[Array, 
       num_byzantine: f, from 1 to less than m/2 for a finite z; may be traced.
 
     Raises:
-      ValueError: a number is known, and no integer >= 1, or >= 0 for f.
+      ValueError: a number is known, and no integer >= 1 and below 2**31, or >= 0 for f.
 
     Examples:
       >>> print(round(float(baruch_z(50, 12)), 3))
       0.336
     """
     for least, (name, number) in enumerate({"num_byzantine": num_byzantine, "num_clients": num_clients}.items()):
-        if not isinstance(number, Array):
-            _validate.integer(least, **{name: number})
+        if not isinstance(number, Array) and _validate.integer(least, **{name: number}) >= 2**31:
+            raise ValueError(f"{name} must be below 2**31, got {number}")
     honest = num_clients - jnp.asarray(num_byzantine)
     supporters = num_clients // 2 + 1 - jnp.asarray(num_byzantine)
     return ndtri((honest - supporters) / honest)

@@ -61,7 +61,7 @@ def upload_epsilon(training: Training, delta: Numbers) -> Result:
       >>> print(upload_epsilon(training, 1e-5).round(3))
       1.075
     """
-    return epsilon(training._replace(num_selected=1), delta)
+    return epsilon(_validate.setting(Training, training=training)._replace(num_selected=1), delta)
 
 
 def dp_sgd_epsilon(training: Training, num_devices: Numbers, delta: Numbers) -> DpSgdEpsilon:
@@ -97,7 +97,7 @@ def step_rho(clip: Numbers, batch_size: Numbers, sigma: Numbers) -> Result:
 
 def printed_rho(training: Training) -> Result:
     """The rho of eq. 10 at sigma = 1, as printed, for any number of local steps; rho scales with 1 / sigma^2."""
-    one = checked(training._replace(sigma=1.0))
+    one = checked(_validate.setting(Training, training=training)._replace(sigma=1.0))
     return one.rounds_taken * (one.local_steps / _equal_batches(training) / one.num_selected) * one.step_rho
 
 
@@ -110,7 +110,7 @@ def _equal_batches(training: Training) -> Result:
 
 
 def _whole_passes(training: Training) -> Result:
-    one = checked(training._replace(sigma=1.0))
+    one = checked(_validate.setting(Training, training=training)._replace(sigma=1.0))
     if np.any(one.local_steps % _equal_batches(training)):
         allowed = (
             f"a multiple of num_samples / batch_size = {training.num_samples} / {training.batch_size} "

@@ -118,6 +118,7 @@ def _bounds(printed: Result, corrected: Result, step: Result, steps: Result) -> 
 
 def _constants(problem: Problem) -> tuple[Result, Result, Result, Result]:
     """L, beta, f0 - f* and d."""
+    _validate.setting(Problem, problem=problem)
     smoothness, std, gap = (
         _validate.real("[0, inf)", **{name: getattr(problem, name)})
         for name in ("smoothness", "gradient_std", "initial_gap")
@@ -127,6 +128,7 @@ def _constants(problem: Problem) -> tuple[Result, Result, Result, Result]:
 
 def _fields(schedule: Schedule) -> tuple[Result, Result, Result, Result, Result, Result]:
     """Eta, tau, T, r, gamma and sigma."""
+    _validate.setting(Schedule, schedule=schedule)
     steps, rounds, r, batch = (
         _validate.integer(**{name: getattr(schedule, name)})
         for name in ("local_steps", "rounds", "num_selected", "batch_size")

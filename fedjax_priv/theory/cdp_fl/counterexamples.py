@@ -114,6 +114,7 @@ def true_epsilon(law: Law, delta: float) -> float:
       1.85
     """
     _validate.number("(0, 1)", delta=delta)
+    _validate.setting(Law, law=law)
     return float(_roots.unbounded_least(lambda epsilon: np.float64(_worst_event(law, float(epsilon))[1]), delta))
 
 

@@ -101,7 +101,7 @@ def proved_epsilon(proved: Proved, delta: Numbers, *, axis: int | None = None) -
       >>> print(proved_epsilon(proved_rho(training), 1e-5).epsilon.round(2))
       0.8
     """
-    total, plain = proved.rho, proved.gaussian_rho
+    total, plain = _validate.setting(Proved, proved=proved).rho, proved.gaussian_rho
     if axis is not None:
         total, plain = zcdp.composition(np.asarray(total), axis), zcdp.composition(np.asarray(plain), axis)
     exact = gaussian.epsilon(_validate.real("(0, 1)", delta=delta), np.sqrt(2 * plain))

@@ -47,6 +47,7 @@ class Checked(NamedTuple):
 
 def checked(training: Training) -> Checked:
     """The checked fields; ValueError names a field outside its range."""
+    _validate.setting(Training, training=training)
     counts = ("local_steps", "num_selected", "batch_size", "num_samples")
     steps, selected, batch, samples = (_validate.integer(**{name: getattr(training, name)}) for name in counts)
     taken = _validate.integer(at_least=0, rounds_taken=training.rounds_taken)

@@ -82,7 +82,7 @@ def padded(column: Column, n: int) -> np.ndarray:
 
 def checked(schedule: Schedule) -> tuple[int, int, int]:
     """n, b, and k, which is at most ceil(n / b)."""
-    n = _validate.whole(num_rounds=schedule.num_rounds)
+    n = _validate.whole(num_rounds=_validate.setting(Schedule, schedule=schedule).num_rounds)
     b = _validate.whole(separation=schedule.separation)
     fits = -(-n // b)
     if schedule.participations is None:

@@ -69,7 +69,7 @@ def root_column(n: int, workload: Workload, power: float) -> np.ndarray:
 
 def checked(workload: Workload) -> tuple[float, float]:
     """Momentum and decay."""
-    momentum = _validate.real("[0, 1)", momentum=workload.momentum)
+    momentum = _validate.real("[0, 1)", momentum=_validate.setting(Workload, workload=workload).momentum)
     return float(momentum), _validate.number("(0, 1]", decay=workload.decay)
 
 

@@ -119,7 +119,7 @@ def noise_multiplier_for(
     """
     budget = _validate.number(f"(0, {_roots.LARGEST_BUDGET:g}]", epsilon=epsilon)
     target = _validate.number("(0, 1)", delta=delta)
-    count = _validate.whole(rounds=rounds)
+    count, one = _validate.whole(rounds=rounds), _validate.setting(Round, one=one)
 
     def spent(z: float) -> float:
         kind = mechanism(one._replace(noise_multiplier=z), neighbours)

@@ -85,7 +85,7 @@ def mechanism(one: Round, neighbours: Neighbours) -> Mechanism:
 
 def checked(one: Round) -> tuple[float, float]:
     """z and q of a round whose numbers are in range."""
-    z = _validate.number("(0, inf)", noise_multiplier=one.noise_multiplier)
+    z = _validate.number("(0, inf)", noise_multiplier=_validate.setting(Round, one=one).noise_multiplier)
     for name in ("capacity", "quorum"):
         if (size := getattr(one, name)) is not None:
             _check_size(one, name, size)

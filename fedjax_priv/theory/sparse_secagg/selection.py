@@ -29,7 +29,7 @@ class Setting(NamedTuple):
 
 def survivors(setting: Setting) -> tuple[Result, Result]:
     """1 - theta, and H = (1 - gamma) N honest users; ValueError names a field outside its range."""
-    n = _validate.integer(at_least=2, num_clients=setting.num_clients)
+    n = _validate.integer(at_least=2, num_clients=_validate.setting(Setting, setting=setting).num_clients)
     return 1 - _validate.dropout(setting.dropout), (1 - _validate.adversarial(setting.adversarial)) * n
 
 

@@ -35,7 +35,7 @@ class Checked(NamedTuple):
 
 def checked(setting: Round) -> Checked:
     """The checked fields of one round; ValueError names a field outside its range."""
-    size = _validate.whole(num_users=setting.num_users)
+    size = _validate.whole(num_users=_validate.setting(Round, setting=setting).num_users)
     clip, variance, receiver_noise = noises(setting)
     if variance.shape not in ((), (size,)):
         _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per user: num_users = {size}")
@@ -52,6 +52,7 @@ def distinct(setting: Round, rounds: Numbers) -> list[tuple[Checked, int]]:
 
 def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray]:
     """The distinct rounds of a run of T rounds, checked, and the number `[T]` of each round among them."""
+    _validate.setting(Round, setting=setting)
     size, total = _validate.whole(num_users=setting.num_users), _validate.whole(rounds=rounds)
     p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
     for name, value in (("noise_variance", variance), ("receiver_noise", receiver_noise)):
@@ -77,7 +78,7 @@ def in_rounds(setting: Round, total: int) -> np.ndarray:
 def noises(setting: Round) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """L, sigma^2 and N0, of one or many rounds; ValueError for a value outside its range."""
     return (
-        _validate.real("(0, inf)", clip=setting.clip),
+        _validate.real("(0, inf)", clip=_validate.setting(Round, setting=setting).clip),
         _validate.real("[0, inf)", noise_variance=setting.noise_variance),
         _validate.real("[0, inf)", receiver_noise=setting.receiver_noise),
     )

@@ -168,6 +168,7 @@ def test_gaussian_rows_are_normal_independent_and_bound_to_their_row():
 
 test_bad_arguments = refuses(
     lambda make: make(),
+    (lambda: baruch_z(2**40, 3), "num_clients must be below 2**31, got 1099511627776"),
     (lambda: sign_flip(-1.0), "magnitude must be a finite number >= 0, got -1.0"),
     (lambda: foe(np.inf), "scale must be a finite number >= 0, got inf"),
     (lambda: alie(-0.1), "z must be a finite number >= 0, got -0.1"),
