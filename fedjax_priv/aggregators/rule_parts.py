@@ -9,8 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.base import Aggregator, Key, Received
-
-NO_DIRECTION = -1
+from fedjax_priv.base.given_rows import NO_DIRECTION
 
 
 def rule(

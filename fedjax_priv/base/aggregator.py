@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from fedjax_priv.base.given_rows import given_rows
+from fedjax_priv.base.given_rows import check_enough, given_rows
 from fedjax_priv.base.messages import Received
 from fedjax_priv.keys import Key, keyless
 from fedjax_priv.status import errors_raised
@@ -24,9 +24,11 @@ class InTwo(NamedTuple):
 class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
-    `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates; -1: it needs more rows, and its direction
-    is NaN. None: unknown. It is what the authors of a rule say; `aggregators.weiszfeld` and `dnc` describe Byzantine
-    rows that take them anywhere all the same. A rule can also be called on an array: `mean()(rows)`.
+    `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates. Where it is less than the rule was made
+    for, there still is a direction, without that guarantee. -1: there is none of so few rows. It is NaN in a round,
+    which fails, and a ValueError where the rule is called on an array. None: unknown. It is what the authors of a rule
+    say; `aggregators.weiszfeld` and `dnc` describe Byzantine rows that take them anywhere all the same. A rule can also
+    be called on an array: `mean()(rows)`.
 
     A round without rows fails, unless `needs_rows` is False: then noise of the server hides that nobody came. With
     `tells`, a part of its state is sent to the clients with the model, and `Local.apply` gets both as `Told`: numbers
@@ -63,10 +65,11 @@ class Aggregator(NamedTuple):
           A JAX array, finished: `np.asarray` of it copies nothing on a CPU.
 
         Raises:
-          ValueError: `rows` or `present` has another shape, or a rule that draws gets no key.
+          ValueError: `rows` or `present` has another shape, too few rows are present, or a rule that draws gets no key.
           RuntimeError: the function of a rule `from_host` failed.
         """
         rows, there = given_rows(rows, present)
+        check_enough(there, self.most_byzantine)
         received = Received(rows, there.astype(jnp.int32))
         with errors_raised():
             found = jax.jit(self.apply)(keyless() if key is None else key, self.init(rows.shape[1]), received)[0]

@@ -1,13 +1,19 @@
 """Rows that a caller gives outside a round: lists, NumPy or JAX arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float
 
 from fedjax_priv._devices import finite_rows, read_in_place
+
+NO_DIRECTION = -1
+"""What `most_byzantine` of a rule says of too few rows."""
+_MOST_ROWS = 100_000
+"""Up to so many, the least number that is enough is looked for."""
 
 
 def given_rows(
@@ -31,3 +37,12 @@ def given_rows(
         got = f"{there.dtype} {there.shape}"
         raise ValueError(f"present must have shape ({len(rows)},), one bool per row, got {got}")
     return rows, there
+
+
+def check_enough(there: Bool[Array, " g"], most_byzantine: Callable[[int], int] | None) -> None:
+    """Raises ValueError if rows are present, and too few for a rule or step; where they are traced, nobody knows."""
+    if most_byzantine is None or isinstance(there, Tracer) or not (present := int(there.sum())):
+        return
+    if most_byzantine(present) == NO_DIRECTION:
+        least = next((m for m in range(present, _MOST_ROWS) if most_byzantine(m) != NO_DIRECTION), "more")
+        raise ValueError(f"rows must be at least {least} that are present for this rule or step, got {present}")

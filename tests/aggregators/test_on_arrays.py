@@ -64,7 +64,6 @@ def test_steps_before_a_rule_are_called_alone_too():
     close(aggregators.nearest_neighbour_mixing(2)(ROWS, np.arange(9) != 5), mixed)
     norms = np.linalg.norm(here, axis=1, keepdims=True)
     close(aggregators.clipping(1.0)(HOLED.tolist()), here * np.minimum(1, 1 / norms))
-    assert np.isnan(aggregators.nearest_neighbour_mixing(5)(ROWS)).all()  # 2 x 5 rows of 9
     buckets = aggregators.bucketing(3)(HOLED, key=jax.random.key(1))
     assert buckets.shape == (3, 4)  # of 3, 3 and 2 of the 8 rows
     close(np.average(buckets, axis=0, weights=[3, 3, 2]), here.mean(0))
@@ -94,3 +93,30 @@ def test_numbers_of_rows_are_no_mask():
     """0 would be absent, and all others present."""
     with pytest.raises(ValueError, match=r"^present must have shape \(3,\), one bool per row, got int32 \(3,\)$"):
         median(np.ones((3, 2), np.float32), [0, 1, 2])
+
+
+TOO_FEW = [
+    (aggregators.trimmed_mean(2), 2, 5), (aggregators.krum(2), 4, 5), (aggregators.mda(2), 1, 5),
+    (aggregators.smea(2), 1, 5), (aggregators.bulyan(1), 4, 5), (aggregators.multi_krum(1, selected=6), 4, 7),
+    (aggregators.nearest_neighbour_mixing(2), 4, 5),
+    (aggregators.pre_aggregated(aggregators.bucketing(2), aggregators.krum(1)), 4, 7),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rule", "present", "least"), TOO_FEW, ids=range(len(TOO_FEW)))
+def test_a_rule_or_step_called_on_too_few_rows_says_how_many_it_needs(rule, present, least):
+    """Rows that are absent do not count; inside a program the direction is NaN."""
+    said = f"^rows must be at least {least} that are present for this rule or step, got {present}$"
+    with pytest.raises(ValueError, match=said):
+        rule(ROWS[:present], key=jax.random.key(0))
+    with pytest.raises(ValueError, match=said):
+        rule(ROWS, np.arange(9) < present, key=jax.random.key(0))
+
+
+@pytest.mark.parametrize("rule", [aggregators.trimmed_mean(2), aggregators.mda(2)], ids=["trimmed_mean", "mda"])
+def test_inside_a_program_the_direction_of_too_few_rows_is_nan(rule):
+    assert np.isnan(jax.jit(lambda rows: rule(rows))(ROWS[:1])).all()
+
+
+def test_krum_of_enough_rows_but_for_its_guarantee_has_a_direction():
+    assert aggregators.krum(2).most_byzantine(5) == 0 and np.isfinite(aggregators.krum(2)(ROWS[:5])).all()

@@ -20,7 +20,7 @@ def best_subset(score: Callable[[Array], Array], num_left_out: int, ok: Bool[Arr
     Raises:
       ValueError: there are more than 50,000 subsets of `g` rows.
     """
-    kept = jnp.asarray(all_but(num_left_out, ok.size))
+    kept = jnp.asarray(all_but(min(num_left_out, ok.size), ok.size))
     scores = in_batches(lambda mask: score(mask & ok), kept, 256)
     complete = (kept | ok[None, :]).all(1)  # every row left out is present
     return kept[jnp.argmin(jnp.where(complete, scores, jnp.inf))] & ok

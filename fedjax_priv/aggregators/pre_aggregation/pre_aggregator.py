@@ -8,10 +8,10 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PyTree
 
-from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, rows_of
+from fedjax_priv.aggregators.rule_parts import checked_direction, rows_of
 from fedjax_priv.base import Aggregator, Key, Received
 from fedjax_priv.base.aggregator import InTwo
-from fedjax_priv.base.given_rows import given_rows
+from fedjax_priv.base.given_rows import NO_DIRECTION, check_enough, given_rows
 from fedjax_priv.keys import keyless, named
 
 
@@ -37,10 +37,10 @@ class PreAggregator(NamedTuple):
           key: for steps that draw, such as `bucketing`.
 
         Returns:
-          A JAX array of the `h` rows that are present after the step, in order. All are NaN if there are too few rows.
+          A JAX array of the `h` rows that are present after the step, in order.
 
         Raises:
-          ValueError: `rows` or `present` has another shape, or a step that draws gets no key.
+          ValueError: `rows` or `present` has another shape, too few rows are present, or a step that draws gets no key.
 
         Examples:
           >>> step = PreAggregator(lambda key, rows, ok: (2 * rows, ok), lambda num_rows: num_rows)
@@ -48,9 +48,9 @@ class PreAggregator(NamedTuple):
           [[2. 4.]]
         """
         rows, there = given_rows(rows, present)
+        check_enough(there, self.most_byzantine)
         left, ok = jax.jit(self.apply)(keyless() if key is None else key, rows, there)
-        enough = self.most_byzantine(int(there.sum())) != NO_DIRECTION
-        return jax.block_until_ready(left[ok] if enough else jnp.full_like(left[ok], jnp.nan))
+        return jax.block_until_ready(left[ok])
 
 
 def pre_aggregated(*parts: PreAggregator | Aggregator) -> Aggregator:

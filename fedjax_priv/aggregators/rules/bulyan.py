@@ -7,8 +7,9 @@ from jaxtyping import Array, Bool, Float, Int
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.around_median import mean_around_median
 from fedjax_priv.aggregators.numerics.row_distances import distances
-from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, rule
+from fedjax_priv.aggregators.rule_parts import rule
 from fedjax_priv.base import Aggregator
+from fedjax_priv.base.given_rows import NO_DIRECTION
 
 NOT_COUNTED = 2
 """A score leaves out `f` plus this many of the rows that are left, as in Krum."""

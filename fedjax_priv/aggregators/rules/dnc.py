@@ -7,8 +7,9 @@ from jaxtyping import Array, Float, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
 from fedjax_priv.aggregators.numerics.row_distances import both, geometry
-from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, checked_direction, mean_of, minority, rows_of, smallest
+from fedjax_priv.aggregators.rule_parts import checked_direction, mean_of, minority, rows_of, smallest
 from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.base.given_rows import NO_DIRECTION
 from fedjax_priv.crypto.prg import bits
 from fedjax_priv.engine.row_norms import largest_entries
 from fedjax_priv.keys import named

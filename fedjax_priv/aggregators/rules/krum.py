@@ -8,8 +8,9 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.row_distances import distances
-from fedjax_priv.aggregators.rule_parts import NO_DIRECTION, mean_of_smallest, rule
+from fedjax_priv.aggregators.rule_parts import mean_of_smallest, rule
 from fedjax_priv.base import Aggregator
+from fedjax_priv.base.given_rows import NO_DIRECTION
 
 Scored = Literal["blanchard", "byzfl"]
 """Whose score of a row: how many of its neighbours count."""
