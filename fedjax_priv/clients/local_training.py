@@ -143,6 +143,7 @@ def local_sgd(
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
         end, most = duration(per_epoch(data.count, batch_size)), duration(math.ceil(capacity / batch_size))
+        _check_counted("num_steps" if num_epochs is None else "num_epochs", most, batch_size)
         start = _start(params, velocity if carries else None, data, most * batch_size, has_velocity)
         added = None if added is None else jax.vmap(ravel_pytree(params)[1])(added)
         end = jnp.where(data.count > 0, end, 0)
@@ -242,6 +243,13 @@ def _rate(learning_rate: ArrayLike | Schedule) -> Callable[[PyTree], Array]:
         return jnp.where(rate >= 0, rate, jnp.nan)
 
     return lambda rounds: jnp.vectorize(of)(rounds.astype(jnp.float32))
+
+
+def _check_counted(name: str, most: int, batch_size: int) -> None:
+    """Raises ValueError if int32, which counts samples of a client's steps, does not hold their number."""
+    if most * batch_size >= 2**31:
+        allowed = "must give a client fewer than 2**31 samples a round"
+        raise ValueError(f"{name} {allowed}, got {most} steps of batch_size = {batch_size}")
 
 
 def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], Any]:

@@ -207,6 +207,14 @@ def test_a_batch_larger_than_the_data_is_an_error():
         jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
 
 
+@pytest.mark.parametrize("name", ["num_epochs", "num_steps"])
+def test_more_steps_than_int32_counts_are_refused(name):
+    local = local_sgd(LOSS, learning_rate=0.1, batch_size=8, **{name: 2**28})
+    said = f"^{name} must give a client fewer than 2[*][*]31 samples a round, got {2**28} steps of batch_size = 8$"
+    with pytest.raises(ValueError, match=said):
+        jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
+
+
 test_bad_arguments_are_errors_that_name_them = refuses(
     lambda options: local_sgd(LOSS, **({"learning_rate": 0.1, "batch_size": 2, "num_steps": 1} | options)),
     ({"learning_rate": float("nan")}, "learning_rate must be a finite number > 0, got nan"),
