@@ -48,7 +48,7 @@ def _number_wrong(voters: int, wrong: Numbers) -> np.ndarray:
     if wrong.ndim and voters > _MOST_APART:
         _validate.fail("voters", voters, f"at most {_MOST_APART} with one wrong per voter")
     if not wrong.ndim:
-        return _binomial.pmf(np.arange(voters + 1), voters, wrong)
+        return np.asarray(_binomial.pmf(np.arange(voters + 1), voters, wrong))
     law = np.ones(1)
     for q in wrong:
         law = np.convolve(law, [1 - q, q])

@@ -210,7 +210,7 @@ def test_a_batch_larger_than_the_data_is_an_error():
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])
 def test_more_steps_than_int32_counts_are_refused(name):
     local = local_sgd(LOSS, learning_rate=0.1, batch_size=8, **{name: 2**28})
-    said = f"^{name} must give a client fewer than 2[*][*]31 samples a round, got {2**28} steps of batch_size = 8$"
+    said = f"^{name} must give a client fewer than 2[*][*]31 samples a round, got {2**28} steps of batch_size = 8"
     with pytest.raises(ValueError, match=said):
         jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
 
