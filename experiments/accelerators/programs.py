@@ -33,7 +33,7 @@ CASES += [f"{system}-h200-100" for system in ("lightsecagg", "one_shot_secagg", 
 CASES += ["fedavg_uneven-h200-1000", "fedavg_cnn-h200-100", "fedavg_cnn-tpu-100", f"sparse_secagg-h200-{10_000}"]
 SHAPE, SAMPLES, STEPS, BATCH = (28, 28, 1), 60, 3, 20
 MOST_SAMPLES = 600
-IN_FIXED_ORDER = {"xla_gpu_deterministic_ops": True, "xla_gpu_enable_triton_gemm": False}
+IN_FIXED_ORDER: dict[str, str | bool] = {"xla_gpu_deterministic_ops": True, "xla_gpu_enable_triton_gemm": False}
 """Products are a library's: newer compilers choose none of Triton's for them without a device."""
 MANY, HIDDEN = 10_000, 208
 """With so many clients, hidden units for 165,370 parameters, about as many as SparseSecAgg's CIFAR-10 network has."""

@@ -21,9 +21,13 @@ def started(folder, *how):
     (folder / "jax").mkdir()
     (folder / "jax" / "__init__.py").write_text(INTERRUPTS)
     path = os.pathsep.join(map(str, (folder, ROOT)))
-    reset = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
-    return subprocess.run([sys.executable, *how], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
-                          preexec_fn=reset)  # fmt: skip
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child inherits that it is ignored
+    try:
+        return subprocess.run(
+            [sys.executable, *how], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("by", ["module", "script"])
