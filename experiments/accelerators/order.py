@@ -10,5 +10,5 @@ def scatters_in_any_order(text: str) -> int:
       text: optimized HLO, as `compiled.as_text()`.
     """
     lines = [line for body in computations(text)[0].values() for line in body if line.op == "scatter"]
-    floats = [line for line in lines if line.shape.lstrip("(").startswith(("f", "bf"))]
+    floats = [line for line in lines if line.shape.lstrip("(").startswith(("f", "bf", "c"))]
     return sum("unique_indices=true" not in line.rest for line in floats)
