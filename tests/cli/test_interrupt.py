@@ -16,12 +16,12 @@ ROOT = pathlib.Path(_interrupt.__file__).parents[1]
 INTERRUPTS = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise ImportError('lost')\n"
 
 
-def started(folder, *how):
+def started(folder, *how, inherited=signal.default_int_handler):
     """A process in which the import of JAX is interrupted, as an extension module hands that on."""
     (folder / "jax").mkdir()
     (folder / "jax" / "__init__.py").write_text(INTERRUPTS)
     path = os.pathsep.join(map(str, (folder, ROOT)))
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a child inherits that it is ignored
+    before = signal.signal(signal.SIGINT, inherited)  # a child inherits that it is ignored
     try:
         return subprocess.run(
             [sys.executable, *how], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True
@@ -36,6 +36,12 @@ def test_the_command_ends_with_a_line_and_the_status_of_an_interrupt(tmp_path, b
     how = ["-m", "fedjax_priv"] if by == "module" else [tmp_path / "fedjax-priv"]
     ended = started(tmp_path, *how, "list")
     assert (ended.returncode, ended.stderr, ended.stdout) == (130, "fedjax-priv: interrupted\n", "")
+
+
+def test_a_command_whose_parent_ignores_interrupts_goes_on(tmp_path):
+    """As under `nohup`."""
+    ended = started(tmp_path, "-m", "fedjax_priv", "list", inherited=signal.SIG_IGN)
+    assert ended.returncode != 130 and ended.stderr.endswith("\nImportError: lost\n")
 
 
 def test_a_program_that_imports_the_package_gets_its_interrupt(tmp_path):

@@ -175,6 +175,7 @@ def test_convolutions_of_a_library_are_counted_whichever_way_they_go(way, shape)
         ("bf16[8]{0}", "", 1),
         ("c64[8]{0}", "", 1),
         ("(f32[8]{0}, s32[8]{0})", "", 1),
+        ("f32[8]{0}", ", unique_indices=false", 1),
         ("f32[8]{0}", ", unique_indices=true", 0),
         ("u32[8]{0}", "", 0),
         ("pred[8]{0}", "", 0),

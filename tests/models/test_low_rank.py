@@ -35,6 +35,12 @@ def test_an_adapter_adds_its_product_scaled():
     np.testing.assert_allclose(merged["Dense_1"]["kernel"], whole["Dense_1"]["kernel"], rtol=1e-6, atol=1e-6)
 
 
+def test_adapters_of_one_size_start_apart():
+    model = models.mlp((4,), 4, hidden=(4,))
+    first, second = models.lora(model, model.init(KEY), rank=2).init(KEY).values()
+    assert first["down"].shape == second["down"].shape and (first["down"] != second["down"]).all()
+
+
 def test_down_has_variance_one_over_inputs():
     wide = models.mlp((400,), 30, hidden=())
     (adapter,) = models.lora(wide, wide.init(KEY), rank=50).init(KEY).values()
