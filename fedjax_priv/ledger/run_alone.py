@@ -7,7 +7,7 @@ from fedjax_priv.runs.records.measured_names import without_axes
 _EACH = ("round", "client")
 _KINDS = {"client_id": int, "counted": bool}
 """Numbers of a sweep are floats where a point lacks them."""
-_OPTIONAL = ("sat_out",)
+_OPTIONAL = ("sat_out", "rejected")
 """What an accountant asks about if it was measured. NaN in other numbers is for it to judge."""
 
 

@@ -1,5 +1,7 @@
 """Systems that add no noise: what a secure sum hides is no differential privacy."""
 
+import numpy as np
+
 from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
@@ -46,16 +48,27 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     enough = f"{opening.colluders} colluders among {holders}"
     if question.colluding >= opening.colluders:
         return f"{READ_ALONE}: one is open, at least in part, to {enough}"
-    cohort, arrived = question.run.sizes["client"], distributed_noise.who_sent(question.run, question.count.size).sum(1)
+    cohort, arrived = question.run.sizes["client"], _in_sums(question)
     if not (enough_sent := arrived >= opening.fewest).any():
         return "no sum was opened"
     size, of = (cohort, "rounds") if release.group_size is None else (release.group_size, "buffers")
     fewest = int(distributed_noise.smallest_sum(size, opening.fewest, cohort, arrived[enough_sent]).min())
     if (honest := fewest - question.colluding) < 2:
         return f"{READ_ALONE}: at most one of the {fewest} clients in the smallest sum need be honest"
-    note = f"sums over {of} of {size} clients, {honest} or more neither lost nor colluding, and nothing else"
+    proved = "rejected" in question.run
+    lost, told = ("lost, rejected", " but whose proof fails") if proved else ("lost", "")
+    note = f"sums over {of} of {size} clients, {honest} or more neither {lost} nor colluding, and nothing else{told}"
     note += f" {opening.condition}" if opening.condition else ""
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
+
+
+def _in_sums(question: Question) -> np.ndarray:
+    """`[rounds]`, uploads that arrived and whose proof of validity, where one is asked for, was accepted."""
+    run = question.run
+    sent = distributed_noise.who_sent(run, question.count.size).sum(1)
+    if "rejected" not in run:
+        return sent
+    return sent - (run.rejected.values.astype(bool) & (run.up_bytes.sel(phase="upload").values > 0)).sum(1)
 
 
 def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
@@ -76,7 +89,7 @@ def _aggregated(release: SparseSum, question: Question) -> str:
     threshold = None if release.masks is None else release.masks.quorum.threshold
     if threshold is not None and question.colluding >= threshold:
         return f"{READ_ALONE}: one is open to {threshold} colluders among {HOLDERS}"
-    size, arrived = question.run.sizes["client"], distributed_noise.who_sent(question.run, question.count.size).sum(1)
+    size, arrived = question.run.sizes["client"], _in_sums(question)
     if not (opened := arrived >= (threshold or 1)).any():
         return "no sum was opened"
     lost, adversarial = 1 - float(arrived[opened].mean()) / size, question.colluding / size

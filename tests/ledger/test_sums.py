@@ -34,13 +34,15 @@ DATA = targets(N, D)
 OPEN = "single uploads can be read"
 
 
-def note_of(system, counted, colluding=0, sent=None):
+def note_of(system, counted, colluding=0, sent=None, rejected=None):
     counted, each = np.atleast_2d(counted), ("round", "client")
-    sent = counted if sent is None else sent
+    sent = counted if sent is None else np.atleast_2d(sent)
     variables = {
         "client_id": (each, np.broadcast_to(np.arange(N), counted.shape)), "counted": (each, counted),
         "up_bytes": (("phase", *each), sent[None] * 64.0),
     }  # fmt: skip
+    if rejected is not None:
+        variables["rejected"] = (each, np.broadcast_to(rejected, counted.shape))
     run = xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
     *_, entry = ledger(system, run, DATA, delta=1e-5, colluding=colluding)
     assert entry.proved.epsilon is None
@@ -92,6 +94,24 @@ def test_a_round_counts_if_enough_uploads_came_for_a_sum_though_it_failed():
     assert f"{N} clients, 4 or more" in note_of(system, counted, 1, sent=came)
     assert f"{N} clients, 7 or more" in note_of(system, counted[:2], 1, sent=came[:2])
     assert note_of(system, counted[1:2], 1, sent=came[1:2]) == "no sum was opened"
+
+
+def test_uploads_whose_proof_failed_are_in_no_sum():
+    """Of client 7 the proof fails in both rounds, and in the second one its upload is lost besides."""
+    system = secagg(towards_target(), num_clients=N, threshold=3, norm_bound=1.0)
+    sent, rejected = np.arange(N) < np.array([[8], [7]]), np.arange(N) == 7
+    note = functools.partial(note_of, system, sent & ~rejected, sent=sent, rejected=rejected)
+    assert note(1).startswith(
+        f"sums over rounds of {N} clients, 6 or more neither lost, rejected nor colluding, and nothing else but whose "
+        "proof fails;"
+    )
+    most = np.arange(N) > 1
+    assert note_of(system, ~most, sent=np.ones(N, bool), rejected=most) == "no sum was opened"
+
+
+def test_the_papers_measure_counts_no_upload_whose_proof_failed():
+    system, six = sparse_secagg(towards_target(), num_clients=N, alpha=0.5), np.arange(N) < 6
+    assert note_of(system, six, sent=np.ones(N, bool), rejected=~six) == note_of(system, six)
 
 
 @pytest.mark.parametrize("buffer_size", [4, 8])
