@@ -10,7 +10,14 @@ import xarray as xr
 
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
-from fedjax_priv.ledger.receiver_noise import SAT_OUT, coordinates_per_use, receiver_alone, sat_out
+from fedjax_priv.ledger.receiver_noise import (
+    SAT_OUT,
+    TOO_LOUD,
+    coordinates_per_use,
+    is_too_loud,
+    receiver_alone,
+    sat_out,
+)
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.neighbours import DISTANCE
@@ -57,6 +64,8 @@ def _proved(release: BlindUploads, question: Question, users: int, neighbours: N
     b = float(np.asarray(b(d) if callable(b) else b))
     if not 0 < b < np.inf:
         return none("the amplitude is not a finite number above 0")
+    if is_too_loud(release, b * np.sqrt(release.antennas) * question.run.gain.values.astype(np.float64)):
+        return none(TOO_LOUD)
     if is_averaged(release):
         return _averaged(release, question, b, neighbours)
     return _of_this_run(release, question, users, b, neighbours)

@@ -15,9 +15,11 @@ from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
     SAT_OUT,
+    TOO_LOUD,
     coordinates_per_use,
     gaussian_of_clients,
     is_absent,
+    is_too_loud,
     levels,
     probabilities,
     receiver_alone,
@@ -54,6 +56,8 @@ def _proved(release: OverTheAir, question: Question, size: int, factor: float) -
     c = levels(release, question.run)
     if not ((c > 0) & (c < np.inf)).all():
         return none("a level is not a finite number above 0")
+    if is_too_loud(release, c[:, None] * np.fmax(1, np.abs(_coefficients(question)))):
+        return none(TOO_LOUD)
     if _is_averaged(release, c):
         return _averaged(release, question, p > 0, float(c[0]) * factor)
     return _of_this_run(release, question, p > 0, size, c, factor)
@@ -94,12 +98,17 @@ def _averaged(release: OverTheAir, question: Question, sends: np.ndarray, level:
     return Figure(float(eps), question.delta, why)
 
 
+def _coefficients(question: Question) -> np.ndarray:
+    """u of each place of the cohorts, `[T, K]`."""
+    part = lambda name: question.run[name].values.astype(np.float64)
+    return part("coefficient_real") + 1j * part("coefficient_imaginary")
+
+
 def _of_this_run(
     release: OverTheAir, question: Question, sends: np.ndarray, size: int, c: np.ndarray, factor: float
 ) -> Figure:
     """One Gaussian mechanism for each user, at the coefficients of this run; noise of those from `size` on is known."""
-    part = lambda name: question.run[name].values.astype(np.float64)
-    u = part("coefficient_real") + 1j * part("coefficient_imaginary")
+    u = _coefficients(question)
     if not np.isfinite(u[sends]).all():
         return none("a coefficient is not finite")
     numbers = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64).tolist()

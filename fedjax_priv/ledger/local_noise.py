@@ -53,7 +53,7 @@ ROUNDING = (
 )
 FINE = 3.0
 """Least deviation of the noise of a step in an upload, in grid points, with which noise of clients adds up."""
-_FAR = 12.0
+FAR = 12.0
 """Deviations that noise exceeds with a probability below 2**-100."""
 EVERYBODY: tuple[Adversary, str] = "everybody", "every local step, all other clients colluding"
 PLAIN, MOMENTUM, FORGETS, REMEMBERING = "plain", "momentum from zero", "forgetting", "remembering"
@@ -160,7 +160,7 @@ def too_fine(release: LocalNoise, steps: LocalSteps, number: int) -> str:
         float(np.asarray(each)) for each in (steps.clip, steps.sigma, steps.momentum, steps.learning_rate)
     )
     moves = rate * np.cumsum(momentum ** np.arange(number))
-    longest = float(clip * moves.sum() + _FAR * sigma * np.linalg.norm(moves))
+    longest = float(clip * moves.sum() + FAR * sigma * np.linalg.norm(moves))
     room = float(largest_summand(float(np.asarray(release.levels)), release.max_terms))
     if longest <= room:
         return ""

@@ -16,9 +16,11 @@ from fedjax_priv.ledger.estimated_gains import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
     SAT_OUT,
+    TOO_LOUD,
     hidden_count,
     is_absent,
     is_gain_missing,
+    is_too_loud,
     levels,
     probabilities,
     public_senders,
@@ -125,6 +127,8 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return none(ABSENT)
     if is_gain_missing(release, question.run):
         return none("a gain is not finite, and the power limit asks for it")
+    if is_too_loud(release, c[:, None] * received(release, question, about, c)):
+        return none(TOO_LOUD)
     if _is_public(p):
         assert neighbours != "add/remove"  # it is public, too, who is there
         return public_senders(release, question, size, about, c, neighbours)
@@ -174,6 +178,8 @@ def _orthogonal(release: OverTheAir, p: np.ndarray, delta: float, about: wireles
     """The server sees every link and which are silent: one Gaussian mechanism per round in which a user takes part."""
     if release.power is not None:
         return none("users limited by power on orthogonal links: no accountant")
+    if is_too_loud(release, c):
+        return none(TOO_LOUD)
     rounds, least = len(p), _number(about.receiver_noise / c**2)
     alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]), receiver_noise=least)
     eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)

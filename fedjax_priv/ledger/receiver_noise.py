@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from fedjax_priv.layers.fixed_point import MAX_FIXED_POINT
 from fedjax_priv.layers.receive_level import Level, Levels, level_of
 from fedjax_priv.ledger.entry import Figure, Question
 from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads, of_clients
+from fedjax_priv.ledger.local_noise import FAR
 from fedjax_priv.systems.releases import BlindUploads, OverTheAir
 from fedjax_priv.theory import sampled_gaussian, wireless
 from fedjax_priv.theory._validate import Change
@@ -50,12 +52,24 @@ def receiver_alone(release: OverTheAir | BlindUploads) -> bool:
 
 
 SAT_OUT = "clients sat out who would have added noise, and the accountant counts on those that join"
+TOO_LOUD = (
+    "an update may arrive so strong that it fails the round, which tells of it alone: give a lower level and less noise"
+)
 ABSENT = "a client that joins for sure did not send, and the accountant counts on its noise"
 
 
 def sat_out(run: xr.Dataset) -> bool:
     """Whether a client was drawn and refused to train, so that its noise is missing too."""
     return "sat_out" in run and bool(run["sat_out"].any())
+
+
+def is_too_loud(release: OverTheAir | BlindUploads, amplitude: np.ndarray) -> bool:
+    """Whether an update with its own noise, received at one of these amplitudes, may leave the range of the sum.
+
+    Its sender then says so, and the round fails (`layers.waveform`).
+    """
+    longest = float(release.clip) + FAR * float(np.sqrt(np.max(np.asarray(release.noise_variance, np.float64))))
+    return bool((amplitude * longest >= MAX_FIXED_POINT).any())
 
 
 def is_absent(run: xr.Dataset, p: np.ndarray) -> bool:

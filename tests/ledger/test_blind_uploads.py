@@ -100,12 +100,15 @@ def test_more_antennas_are_no_privacy_for_free():
 
 
 def test_no_figure_where_none_is_known():
+    too_loud = 2**15 / (L + 12 * 0.4**0.5) / np.linalg.norm(H, axis=2).max()
     for how, why in (
         ({"noise_variance": np.array([0.1, 0.2, 0.1, 0.1])}, "noise variances differ"),
         ({"receiver_noise": 0.0}, "without noise of the receiver"),
+        ({"amplitude": 1.01 * too_loud}, "so strong that it fails the round"),
     ):
         (entry,) = entries(**how)
         assert entry.proved.epsilon is None and why in entry.proved.why
+    assert entries(amplitude=0.99 * too_loud)[0].proved.epsilon is not None
 
 
 @pytest.mark.parametrize("variance", [0.0, 0.4])

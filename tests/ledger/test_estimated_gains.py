@@ -110,15 +110,18 @@ def rician_of():
 
 
 def test_no_figure_where_none_is_known():
+    too_loud = 2**15 / L / np.hypot(*np.moveaxis(U, 2, 0)).max()
     for how, why in (
         ({"p": 0.5}, "toss coins"),
         ({"noise_variance": np.full(N, 0.1)}, "noise variances differ"),
         ({"receiver_noise": 0.0}, "without noise of the receiver"),
         ({"noise_variance": 0.1, "snr_db": 3.0}, "power limit scales the noise"),
         ({"level": lambda round, gain: gain.min() - 10.0}, "a level is not a finite number"),
+        ({"level": 1.01 * too_loud}, "so strong that it fails the round"),
     ):
         entry = entries(rician_of(), **how)[0]
         assert entry.proved.epsilon is None and why in entry.proved.why
+    assert entries(rician_of(), level=0.99 * too_loud)[0].proved.epsilon is not None
 
 
 def test_who_refused_to_train_adds_no_noise():

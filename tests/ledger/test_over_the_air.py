@@ -18,6 +18,7 @@ from fedjax_priv.layers import within_budget
 from fedjax_priv.ledger import epsilon_by_round, ledger, planned, worst
 from fedjax_priv.runs.simulation import simulate
 from fedjax_priv.theory import gaussian, sampled_gaussian, wireless
+from helpers import towards_target
 
 N, ROUNDS, DELTA = 5, 3, 1e-4
 DATA = ClientData((jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)), jnp.full(N, 2, jnp.int32))
@@ -210,6 +211,30 @@ def test_no_figure_without_noise_or_level():
     ):
         entry = entries(SENDS, **how)[0]
         assert entry.proved.epsilon is None and why in entry.proved.why
+
+
+TOO_LOUD = "an update may arrive so strong that it fails the round"
+
+
+def test_an_update_that_fails_the_round_is_hidden_by_no_noise():
+    """Two updates of one norm, at a level with noise to match: one is beyond the sum's 2**15 at a coordinate."""
+    loud = dict(clip=1.0, noise_variance=0.0, level=60_000.0, receiver_noise=3.6e11, fading=constant(), mesh=None)
+    system = systems.wireless(towards_target(), **loud)
+    for value, failed in ((jnp.full(8, 8**-0.5), False), (jnp.eye(8)[0], True)):
+        data = ClientData(jnp.zeros((N, 8)).at[0].set(value), jnp.ones(N, jnp.int32))
+        state = system.init(jax.random.key(0), jnp.zeros(8), data)
+        assert (int(jax.jit(system.step)(jax.random.key(0), state, data)[1].status) != 0) == failed
+    assert TOO_LOUD in entries(**loud)[0].proved.why
+
+
+@pytest.mark.parametrize("how", [{"p": 1.0}, {"p": 0.5}, {"access": "orthogonal"}], ids=str)
+def test_no_figure_where_an_update_or_its_noise_may_be_too_strong(how):
+    """L = 1/2 reaches 2**15 at level 2**16; with noise of deviation 1/4, L and 12 of them do at 2**15 / 3.5."""
+    for variance, most in ((0.0, 2**16), (1 / 16, 2**15 / 3.5)):
+        none, figure = (entries(**how, noise_variance=variance, level=f * most)[0].proved for f in (1.0, 0.99))
+        assert TOO_LOUD in none.why and figure.epsilon is not None
+    if "access" not in how:  # power shortens what arrives
+        assert entries(**how, level=2.0**16, snr_db=0.0)[0].proved.epsilon is not None
 
 
 PLACES = np.array([[0, 2], [1, 4], [1, 2]])
