@@ -185,11 +185,12 @@ def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
     """Score of the server of FedREP, which sees the proposal of client 0, for a `proposal_canary`.
 
     U and U' count the proposed coordinates that are among the largest of the first and of the second input. Where
-    U - U' = 1, the likelihood ratio rises with U.
+    U - U' = 1, the likelihood ratio rises with U. A client that is lost has proposed before.
     """
 
     def score(seen: Seen) -> Array:
-        own = seen.info.observed.clear[layer][0]
+        view = seen.info.observed
+        own = view.clear[layer][0] + view.unsent[layer][0]  # one of them is zero
         first, second = ((own >= start) & (own < start + num_coordinates) for start in (0, 1))
         first, second = first.sum().astype(jnp.float32), second.sum().astype(jnp.float32)
         return (first - second) * jnp.maximum(first, second)

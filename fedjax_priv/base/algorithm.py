@@ -59,7 +59,8 @@ class View(NamedTuple):
     rounds.
 
     Colluding clients add their own secrets to it. `unsent` and `honest` are not visible to the server; figures about
-    all clients, and about what attackers did, need them.
+    all clients, and about what attackers did, need them. An exception are proposals of `layers.conspar`: clients send
+    them before they are lost, so the server has those in `unsent` too.
     """
 
     uploads: PyTree  # [n, ...], zero where nothing arrived; () if the channel superposes them

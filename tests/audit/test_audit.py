@@ -212,11 +212,12 @@ def test_batches_that_are_not_drawn_are_caught():
 
 
 def test_proposals_of_fedrep_are_met_from_below():
+    """Half of the clients are lost once they have proposed, which hides nothing."""
     d, n, alpha = 20, 2, 0.5
     canary = proposal_canary(2, d, n)
     make = lambda local, observe: fedrep(
         local, num_clients=2, num_params=d, k=2 * n, alpha=alpha, aggregate=mean(), in_the_clear=True,
-        observe=observe, mesh=None,
+        dropout=0.5, observe=observe, mesh=None,
     )  # fmt: skip
     worlds = scores(make, canary, proposal(n), KEY, params=jnp.zeros(d), trials=4000, at_once=1000)
     proved = coordinate_epsilon(d, n, alpha)
