@@ -185,7 +185,9 @@ def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
     """Score of the server of FedREP, which sees the proposal of client 0, for a `proposal_canary`.
 
     U and U' count the proposed coordinates that are among the largest of the first and of the second input. Where
-    U - U' = 1, the likelihood ratio rises with U. A client that is lost has proposed before.
+    U - U' = 1, the likelihood ratio rises with U. Coordinate 0 is in the proposal then, and first of all if these are in
+    ascending order; if not, the order may tell more than the set, and those count more in which 0 is first. A client
+    that is lost has proposed before.
     """
 
     def score(seen: Seen) -> Array:
@@ -193,6 +195,7 @@ def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
         own = view.clear[layer][0] + view.unsent[layer][0]  # one of them is zero
         first, second = ((own >= start) & (own < start + num_coordinates) for start in (0, 1))
         first, second = first.sum().astype(jnp.float32), second.sum().astype(jnp.float32)
-        return (first - second) * jnp.maximum(first, second)
+        in_place = (first > second) & (own[0] == 0)
+        return (first - second) * jnp.maximum(first, second) + jnp.where(in_place, 0.5, 0.0)
 
     return score

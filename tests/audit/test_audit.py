@@ -41,7 +41,7 @@ from fedjax_priv.audit.worlds import Seen
 from fedjax_priv.base import ClientData, View
 from fedjax_priv.channels import constant
 from fedjax_priv.clients import fedsgd, local_sgd
-from fedjax_priv.layers import plain_field
+from fedjax_priv.layers import consensus_sparsification, plain_field
 from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.systems import dp_sgd, fedavg, fedrep, wireless
 from fedjax_priv.systems.releases import DistributedNoise, LocalNoise, Sum
@@ -211,17 +211,31 @@ def test_batches_that_are_not_drawn_are_caught():
     assert drawn[0] < claimed < fixed[0]
 
 
-def test_proposals_of_fedrep_are_met_from_below():
+def proposed_by_rank(key, v, n, alpha, real=consensus_sparsification.propose):
+    """True coordinates at the place of their rank, the random ones in between."""
+    own, largest = real(key, v, n, alpha), jax.lax.top_k(jnp.abs(v), n)[1]
+    true = jnp.isin(largest, own)
+    random = own[jnp.argsort(jnp.isin(own, largest))]
+    return jnp.where(true, largest, random[jnp.cumsum(~true) - 1])
+
+
+def proposals_bound(d, n, alpha):
     """Half of the clients are lost once they have proposed, which hides nothing."""
-    d, n, alpha = 20, 2, 0.5
     canary = proposal_canary(2, d, n)
     make = lambda local, observe: fedrep(
         local, num_clients=2, num_params=d, k=2 * n, alpha=alpha, aggregate=mean(), in_the_clear=True,
         dropout=0.5, observe=observe, mesh=None,
     )  # fmt: skip
     worlds = scores(make, canary, proposal(n), KEY, params=jnp.zeros(d), trials=4000, at_once=1000)
-    proved = coordinate_epsilon(d, n, alpha)
-    assert proved / 1.3 < two_worlds(*worlds).epsilon < proved
+    return two_worlds(*worlds).epsilon
+
+
+def test_proposals_of_fedrep_are_met_from_below_and_contradicted_if_they_come_by_rank(monkeypatch):
+    sizes = 20, 2, 0.5
+    proved = coordinate_epsilon(*sizes)
+    assert proved / 1.3 < proposals_bound(*sizes) < proved
+    monkeypatch.setattr(consensus_sparsification, "propose", proposed_by_rank)
+    assert proposals_bound(*sizes) > proved
 
 
 def crowd_bound(norm):
