@@ -185,9 +185,9 @@ def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
     """Score of the server of FedREP, which sees the proposal of client 0, for a `proposal_canary`.
 
     U and U' count the proposed coordinates that are among the largest of the first and of the second input. Where
-    U - U' = 1, the likelihood ratio rises with U. Coordinate 0 is in the proposal then, and first of all if these are in
-    ascending order; if not, the order may tell more than the set, and those count more in which 0 is first. A client
-    that is lost has proposed before.
+    U - U' = 1, the likelihood ratio rises with U. Coordinate 0 is in the proposal then, and in ascending order it is
+    the first. In another order, which may tell more than the set, proposals that begin with 0 count more. A client that
+    is lost has proposed before.
     """
 
     def score(seen: Seen) -> Array:
