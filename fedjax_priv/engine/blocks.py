@@ -7,7 +7,6 @@ number of devices.
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +33,7 @@ def over_clients(
     *,
     row_bytes: int,
     work: Array | None = None,
+    device: Array | None = None,
     block: int | None = None,
     mesh: Mesh | None = None,
     shared_spec: PyTree = _WHOLE,
@@ -49,6 +49,8 @@ def over_clients(
       row_bytes: what `fn` holds for a client in addition to its `rows`, about.
       work: `[n]`, what a client takes, in any unit; clients of about the same share a block, where one waits for all.
         None: neighbours share a block.
+      device: `[n]`, the number of the device that a client must be computed on. Every device then gets all rows, and
+        leaves out blocks in which it has no client. None: each device computes as many clients as the others.
       block: most clients a block holds; blocks are made as even as possible. None: as many as fit the cache of a CPU
         core, or the memory of an accelerator (`engine.side_by_side`).
       mesh: devices to spread clients over; None is one device.
@@ -58,11 +60,16 @@ def over_clients(
       The sum of the summands, and `out` stacked to `[n, ...]` without the ghosts.
     """
     n, devices = num_rows(rows), mesh.size if mesh else 1
-    local = math.ceil(n / devices)
+    local = math.ceil(n / devices) if device is None else n
 
-    def in_blocks(most: int, shared: PyTree, rows: PyTree, work: Array | None) -> tuple[PyTree, PyTree]:
-        first = jax.lax.axis_index(CLIENTS) * local if mesh else 0
-        sums, out = _run_blocks(fn, first, n, most, shared, rows, work)
+    def in_blocks(
+        most: int, shared: PyTree, rows: PyTree, work: Array | None, device: Array | None
+    ) -> tuple[PyTree, PyTree]:
+        here = jax.lax.axis_index(CLIENTS) if mesh else 0
+        if device is None:
+            sums, out = _run_blocks(fn, here * local + jnp.arange(local) < n, most, shared, rows, work)
+        else:
+            sums, out = _run_blocks(_unless_empty(fn), device == here, most, shared, rows, _last(work, device == here))
         return jax.lax.psum(sums, CLIENTS) if mesh else sums, out
 
     if block is not None:
@@ -71,31 +78,33 @@ def over_clients(
     else:
         shard = side_by_side(in_blocks, row_bytes + _bytes_of_a_row(rows), local)
     if mesh is None:
-        return shard(shared, rows, work)
-    rows, work = jax.tree.map(lambda a: _pad(a, local * devices), (rows, work))
+        return shard(shared, rows, work, None)
+    if device is None:
+        rows, work = jax.tree.map(lambda a: _pad(a, local * devices), (rows, work))
     split = PartitionSpec(CLIENTS)
+    of_rows = split if device is None else _WHOLE
     run = jax.shard_map(
-        on_devices_of(mesh, shard), mesh=mesh, in_specs=(shared_spec, split, split), out_specs=(_WHOLE, split),
-        check_vma=False,
+        on_devices_of(mesh, shard), mesh=mesh, in_specs=(shared_spec, of_rows, of_rows, _WHOLE),
+        out_specs=(_WHOLE, split), check_vma=False,
     )  # fmt: skip
-    sums, out = run(shared, rows, work)
-    return sums, jax.tree.map(lambda a: a[:n], out)
+    sums, out = run(shared, rows, work, device)
+    place = slice(n) if device is None else device * n + jnp.arange(n)
+    return sums, jax.tree.map(lambda a: a[place], out)
 
 
 def _run_blocks(
     fn: Callable[..., tuple[PyTree, PyTree]],
-    first: Any,
-    n: int,
+    real: Array,
     most: int,
     shared: PyTree,
     rows: PyTree,
     work: Array | None,
 ) -> tuple[PyTree, PyTree]:
-    """The rows of one device, of which the first is client `first` of `n`, in blocks of at most `most`."""
+    """The rows of one device, of which those that are not `real` are ghosts, in blocks of at most `most`."""
     local = num_rows(rows)
     count = math.ceil(local / most)
     if count == 1:
-        summand, out = fn(shared, first + jnp.arange(local) < n, *rows)
+        summand, out = fn(shared, real, *rows)
         return jax.tree.map(_from_zero, summand), out
     size = math.ceil(local / count)
     order = None if work is None else jnp.argsort(work, stable=True)
@@ -106,7 +115,7 @@ def _run_blocks(
         start = jnp.minimum(number * size, local - size)  # the last block reaches back over its neighbour
         place = start + jnp.arange(size)
         client = place if order is None else part(order, start)
-        valid = (place >= number * size) & (first + client < n)
+        valid = (place >= number * size) & real[client]
         block = jax.tree.map(lambda a: part(a, start) if order is None else a[client], rows)
         return fn(shared, valid, *block)
 
@@ -122,6 +131,21 @@ def _run_blocks(
         return sums, out
     back = jnp.argsort(order)
     return sums, jax.tree.map(lambda a: a[back], out)
+
+
+def _unless_empty(fn: Callable[..., tuple[PyTree, PyTree]]) -> Callable[..., tuple[PyTree, PyTree]]:
+    """`fn`, which is not computed for a block of ghosts alone."""
+
+    def run(shared: PyTree, valid: Array, *block: PyTree) -> tuple[PyTree, PyTree]:
+        zeros = lambda: jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(fn, shared, valid, *block))
+        return jax.lax.cond(valid.any(), lambda: fn(shared, valid, *block), zeros)
+
+    return run
+
+
+def _last(work: Array | None, mine: Array) -> Array:
+    """By this the clients of a device are the last ones, in the order of their work, if any."""
+    return jnp.where(mine, 0 if work is None else work, -1)
 
 
 def _from_zero(summand: Array) -> Array:

@@ -15,6 +15,7 @@ from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.live_bytes import live_bytes
+from fedjax_priv.engine.mesh import is_of_cpus
 from fedjax_priv.engine.parts import Parts, check_rejected
 from fedjax_priv.engine.returned_by_parts import check_carried, check_training, check_transmitted
 from fedjax_priv.engine.samples import of_block, samples_of
@@ -50,7 +51,9 @@ def train_and_upload(
 ) -> tuple[PyTree, Uploaded]:
     """The sum of all lifted uploads that arrived, and what each client did; `start` is what each is given."""
     mesh, whole = parts.placement.mesh, PartitionSpec()
-    memory, mine = rows_of(who, state.memory), samples_of(parts.local, who, data, mesh, blocks_in_order=True)
+    memory = rows_of(who, state.memory)
+    of_any = is_of_cpus(mesh) and not parts.layers.whole
+    mine = samples_of(parts.local, who, data, mesh, blocks_in_order=True, of_any=of_any)
     open_block = parts.placement.block is None
     held = bytes_of_training(parts.local, keys["local"], memory, start, of_block(*mine[:2]), who) if open_block else 0
     of_layers = jax.eval_shape(lambda layers: layers, state.layers)
@@ -62,6 +65,7 @@ def train_and_upload(
         rows=(who, memory, private, mine.by_client),
         row_bytes=held,
         work=jnp.where(who.selected, mine.by_client.count, 0),
+        device=mine.device,
         **parts.placement._asdict(),
     )
     if parts.layers.whole:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from fedjax_priv import ClientData, clients, losses, models
+from fedjax_priv.base import CLIENTS
 from fedjax_priv.engine.blocks import over_clients
+from fedjax_priv.engine.mesh import clients_mesh
 from fedjax_priv.engine.side_by_side import CPU_CACHE_BYTES
 from fedjax_priv.systems import fedavg
 from helpers import mesh_of, same_bits, targets, towards_target
@@ -33,6 +35,26 @@ def test_rows_are_stacked_and_summands_added_without_ghosts(n, devices, block):
     assert (int(count), int(total)) == (n, n * (n + 1) // 2)
     assert out["square"].tolist() == [i * i for i in range(1, n + 1)]
     np.testing.assert_array_equal(out["row"], b + 1)
+
+
+@pytest.mark.parametrize("devices", [1, 3])
+@pytest.mark.parametrize("block", [1, 2, 100])
+@pytest.mark.parametrize("work", [None, [3, 0, 2, 9, 4, 1, 0]])
+def test_clients_are_computed_on_the_device_that_is_asked(devices, block, work):
+    device = jnp.array([2, 0, 2, 2, 0, 2, 2]) % devices
+
+    def run_of(shared, valid, a):
+        here = jax.lax.axis_index(CLIENTS)
+        return (jnp.int32(1), jnp.where(valid, a, 0).sum()), jnp.stack([a, jnp.full_like(a, here)], axis=1)
+
+    rows, shape = jnp.arange(1, 8), dict(row_bytes=1, block=block, mesh=clients_mesh(jax.devices()[:devices]))
+    run = jax.jit(lambda work, device: over_clients(run_of, (), (rows,), work=work, device=device, **shape))
+    (blocks, total), out = run(None if work is None else jnp.array(work), device)
+    assert int(total) == 28
+    np.testing.assert_array_equal(out, jnp.stack([rows, device], axis=1))
+    size = 7 if block == 100 else block
+    at_most = sum(-(-int((device == one).sum()) // size) + 1 for one in set(device.tolist()))
+    assert int(blocks) <= at_most, "a block without a client of its device is left out"
 
 
 def test_a_sum_of_negative_zeros_has_the_same_bits_in_one_block_and_in_several():

@@ -153,6 +153,15 @@ def test_a_cohort_of_samples_that_lie_on_several_devices_is_copied():
     assert in_order.shared == (), "a chunk has clients of all devices"
 
 
+@pytest.mark.parametrize("blocks_in_order", [True, False])
+def test_or_a_device_trains_the_clients_that_it_holds(blocks_in_order):
+    place = functools.partial(samples_of, sgd(), mesh=mesh_of(3), blocks_in_order=blocks_in_order, of_any=True)
+    found = place(who=cohort_of(4)._replace(client=jnp.array([7, 0, 5, 10])), data=DATA)
+    assert (found.device.tolist(), found.by_client.examples.row.tolist()) == ([1, 0, 1, 2], [3, 0, 1, 2])
+    everyone = place(who=cohort_of(N), data=DATA)
+    assert (everyone.device is None) == blocks_in_order
+
+
 def bytes_held(local, *, n, devices=1, **parts):
     """What a round of softmax regression holds beside arguments and results, in samples of a client."""
     examples = jnp.ones((n, 400, 30)), jnp.zeros((n, 400), jnp.int32)
@@ -170,8 +179,14 @@ def classes(params, examples):
 
 @pytest.mark.parametrize(
     "case",
-    [dict(n=20), dict(n=60, cohort=sample(20)), dict(n=21, devices=2), dict(n=20, devices=2)],
-    ids=["everyone", "cohort", "shared", "split"],
+    [
+        dict(n=20),
+        dict(n=60, cohort=sample(20)),
+        dict(n=21, devices=2),
+        dict(n=20, devices=2),
+        dict(n=60, cohort=sample(20), devices=2),
+    ],
+    ids=["everyone", "cohort", "shared", "split", "cohort of a split population"],
 )
 def test_no_samples_are_copied(case):
     """Those of a client take 50 kB; shuffles and batches are a tenth of it."""
