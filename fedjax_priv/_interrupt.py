@@ -11,11 +11,6 @@ INTERRUPTED = 128 + 2
 """Exit status of a command that Ctrl-C ended, as a shell reports it."""
 
 
-def say() -> None:
-    """The line of a command that Ctrl-C ended, on standard error."""
-    print("fedjax-priv: interrupted", file=sys.stderr, flush=True)
-
-
 def until_the_command_runs() -> None:
     """Ctrl-C ends the process at once; only if this is the command, and its parent does not ignore Ctrl-C for it."""
     if _is_the_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -34,5 +29,5 @@ def _is_the_command() -> bool:
 
 
 def _end(*_: object) -> None:
-    say()
+    print("fedjax-priv: interrupted", file=sys.stderr, flush=True)
     os._exit(INTERRUPTED)

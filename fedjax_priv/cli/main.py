@@ -207,7 +207,6 @@ def main() -> None:
             config=(tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes),
         )
     except KeyboardInterrupt:
-        _interrupt.say()
         sys.exit(_interrupt.INTERRUPTED)
     except Exception as error:
         if not _is_of_the_input(error):
