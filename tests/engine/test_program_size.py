@@ -32,6 +32,8 @@ MOST = {
 }
 """Lines of StableHLO that a round may have, a tenth more than today, and calls of JAX's Threefry, each of which is
 a loop of a dozen kernels on a CPU."""
+ROOM = 1.0 if jax.__version_info__ < (0, 11) else 1.25
+"""Newer versions of JAX write Threefry and polynomials out where older ones call a function."""
 
 
 def lines_and_hashes(function, *args):
@@ -45,7 +47,7 @@ def test_a_round_stays_small(name):
     system, data, key = make(towards_target(), mesh=None), targets(N, D), jax.random.key(0)
     state = jax.eval_shape(system.init, key, jnp.zeros(D), data)
     lines, hashes = lines_and_hashes(system.step, key, state, data)
-    assert lines <= most[0] <= 1.2 * lines and hashes <= most[1], (lines, hashes)
+    assert lines <= ROOM * most[0] <= 1.2 * ROOM * lines and hashes <= most[1], (lines, hashes)
 
 
 def memory_of_a_wireless_round(clients, params, block):
