@@ -36,8 +36,3 @@ def resolve_mesh(mesh: Mesh | Literal["auto"] | None) -> Mesh | None:
     if mesh is not None and not (fits and mesh.size):
         raise ValueError(f"mesh must be 'auto', None or a mesh from clients_mesh(), got {mesh!r}")
     return mesh
-
-
-def is_of_cpus(mesh: Mesh | None) -> bool:
-    """Whether clients are spread over CPU cores, which compute small blocks one after another."""
-    return mesh is not None and mesh.devices.flat[0].platform == "cpu"

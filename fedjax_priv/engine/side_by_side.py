@@ -62,8 +62,17 @@ def on_devices_of(mesh: Mesh | None, function: Callable[..., PyTree]) -> Callabl
     """`function`, in which the devices of a mesh, if any, not the platform lowered for, decide `by_platform`."""
     if mesh is None:
         return function
-    platform = mesh.devices.flat[0].platform
+    platform = _platform_of(mesh)
     return functools.partial(_for, "gpu" if platform in _GPUS else platform, function)
+
+
+def is_of_cpus(mesh: Mesh | None) -> bool:
+    """Whether clients are spread over CPU cores, which compute small blocks one after another."""
+    return mesh is not None and _platform_of(mesh) == "cpu"
+
+
+def _platform_of(mesh: Mesh) -> str:
+    return mesh.devices.flat[0].platform
 
 
 def _for(platform: str, function: Callable[..., PyTree], *args: PyTree) -> PyTree:

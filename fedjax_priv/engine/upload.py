@@ -15,10 +15,10 @@ from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
 from fedjax_priv.engine.live_bytes import live_bytes
-from fedjax_priv.engine.mesh import is_of_cpus
 from fedjax_priv.engine.parts import Parts, check_rejected
 from fedjax_priv.engine.returned_by_parts import check_carried, check_training, check_transmitted
 from fedjax_priv.engine.samples import of_block, samples_of
+from fedjax_priv.engine.side_by_side import is_of_cpus
 from fedjax_priv.status import Status
 
 
