@@ -220,20 +220,20 @@ def proposed_by_rank(key, v, n, alpha, real=consensus_sparsification.propose):
 
 
 def proposals_bound(d, n, alpha):
-    """Half of the clients are lost once they have proposed, which hides nothing."""
+    """Nine of ten clients are lost once they have proposed, which hides nothing."""
     canary = proposal_canary(2, d, n)
     make = lambda local, observe: fedrep(
         local, num_clients=2, num_params=d, k=2 * n, alpha=alpha, aggregate=mean(), in_the_clear=True,
-        dropout=0.5, observe=observe, mesh=None,
+        dropout=0.9, observe=observe, mesh=None,
     )  # fmt: skip
-    worlds = scores(make, canary, proposal(n), KEY, params=jnp.zeros(d), trials=4000, at_once=1000)
+    worlds = scores(make, canary, proposal(n), KEY, params=jnp.zeros(d), trials=16_000, at_once=4000)
     return two_worlds(*worlds).epsilon
 
 
 def test_proposals_of_fedrep_are_met_from_below_and_contradicted_if_they_come_by_rank(monkeypatch):
     sizes = 20, 2, 0.5
     proved = coordinate_epsilon(*sizes)
-    assert proved / 1.3 < proposals_bound(*sizes) < proved
+    assert proved / 1.2 < proposals_bound(*sizes) < proved
     monkeypatch.setattr(consensus_sparsification, "propose", proposed_by_rank)
     assert proposals_bound(*sizes) > proved
 
