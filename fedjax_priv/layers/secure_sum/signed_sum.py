@@ -1,8 +1,8 @@
 """Sums of the masks of many pairs, with a sign each: the work of a secure sum, at the rate of the generator.
 
-A tile of clients x pairs x coordinates is computed at once, as large as fits. On a CPU the words of a tile are added in
-registers, on a GPU those of a few pairs of all its clients; on a TPU few kernels do it all. A sum over pairs is an
-integer sum, so its bits do not depend on tiles.
+A tile of clients x pairs x coordinates is computed at once, as large as fits. The words of a tile are added in
+registers, on a GPU those of a few pairs of all its clients. A sum over pairs is an integer sum, so its bits do not
+depend on tiles.
 """
 
 import functools
@@ -25,6 +25,10 @@ from fedjax_priv.layers.secure_sum.tiles import in_tiles
 IN_REGISTERS = 3
 """Pairs of a client whose words a GPU adds before it adds them to a sum in memory. One at a time, it moves more than
 twice as many bytes; so it does with four of 1,000 clients, which XLA cuts into two kernels.
+"""
+LANES = 128
+"""Pairs of a client whose words a TPU adds at once, as many as its registers have lanes. Of 999 pairs, XLA writes the
+words to memory.
 """
 SHORT_BLOCK = 4
 """Words of a block of Philox. XLA does not keep longer blocks, those of ChaCha20, in registers."""
@@ -72,10 +76,9 @@ def signed_sum(
     if modulus is FIELD and prg.stream is not None and d + spares >= block_stream.MANY:
         how = {"purpose": purpose, "d": d, "stream": prg.stream}
         of_blocks, in_steps = functools.partial(_sum_of_blocks, **how), functools.partial(_sum_in_steps, **how)
-        on_cpu = _within(functools.partial(of_blocks, _added_in_registers), 4 * spares, d, CPU_CACHE_BYTES, FIELD, 8)
-        held = 8 * (d + spares)
-        elsewhere = _within(functools.partial(of_blocks, _added_from_memory), held, d, ACCELERATOR_BYTES, FIELD)
-        on_gpu = _within(in_steps, 4 * (prg.seed_words + 2), d, ACCELERATOR_BYTES, FIELD, IN_REGISTERS)
+        on_cpu = _within(of_blocks, 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
+        elsewhere = _within(of_blocks, 8 * (d + spares), d, ACCELERATOR_BYTES, FIELD, most=LANES)
+        on_gpu = _within(in_steps, 4 * (prg.seed_words + 2), d, ACCELERATOR_BYTES, FIELD, step=IN_REGISTERS)
         on_gpu = on_gpu if prg.stream.lanes <= SHORT_BLOCK else None
     else:
         tile, held = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg, modulus=modulus), 12 * (d + spares)
@@ -97,7 +100,16 @@ def _all_bits(where: Array) -> UInt32[Array, "..."]:
     return jnp.where(where, np.uint32(2**32 - 1), np.uint32(0))
 
 
-def _within(tile: Tile, pair_bytes: int, d: int, budget: int, modulus: Modulus, step: int = 1) -> Tile:
+def _within(
+    tile: Tile,
+    pair_bytes: int,
+    d: int,
+    budget: int,
+    modulus: Modulus,
+    *,
+    step: int = 1,
+    most: int = field.MAX_TERMS,
+) -> Tile:
     """`tile` on clients x pairs that fit a budget.
 
     Args:
@@ -107,11 +119,12 @@ def _within(tile: Tile, pair_bytes: int, d: int, budget: int, modulus: Modulus, 
       budget: bytes.
       modulus: where sums of tiles are added.
       step: pairs that are added up together; the number of pairs is padded to a multiple of it.
+      most: pairs of a tile.
     """
 
     def sums(seeds: Array, meets: Array, plus: Array, round: Array) -> Array:
         users, number = meets.shape
-        parts = -(-number // fitting(pair_bytes, min(number, field.MAX_TERMS), budget))
+        parts = -(-number // fitting(pair_bytes, min(number, most), budget))
         wide = -(-number // (parts * step)) * step
         missing = [(0, 0), (0, parts * wide - number)]
         cut = lambda a: jnp.pad(a, missing).reshape(users, parts, wide)
@@ -138,12 +151,14 @@ def _sum_of_words(
     return modulus.sum(pairs.summand(words, modulus), 1)
 
 
-def _sum_of_blocks(
-    add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream
-) -> UInt32[Array, "c d"]:
-    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks."""
+def _sum_of_blocks(pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream) -> UInt32[Array, "c d"]:
+    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks.
+
+    Low and high halves are added up in one loop over pairs: on a CPU and a TPU no summand is written anywhere.
+    """
     spare = _spare_elements(stream, d, jnp.stack(pairs.seed), purpose, round)
-    sums = add(_summands(pairs, spare, purpose, round, d, stream), 1)
+    summands = _summands(pairs, spare, purpose, round, d, stream)
+    sums = block_stream.add_together([half for words in summands for half in field.split(words)], 1)
     lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
     return _in_order(lanes, d)
 
@@ -205,14 +220,3 @@ def _spare_elements(
     lanes = stream.runs_of_blocks(jnp.asarray(first), spares if last else columns, seed, purpose, round)[lane:]
     words = lanes[0][0] if last else jnp.concatenate([words[0] for words in lanes])[column : column + spares]
     return lax.optimization_barrier(field.canonical(words))  # as in `expand`
-
-
-def _added_in_registers(summands: list[Array], axis: int) -> tuple[Array, ...]:
-    """Sums of low and high halves, one after the other. On a CPU no summand is written anywhere."""
-    return block_stream.add_together([half for words in summands for half in field.split(words)], axis)
-
-
-def _added_from_memory(summands: list[Array], axis: int) -> tuple[Array, ...]:
-    """The same. XLA on a TPU would write the halves, rather than the words, to memory."""
-    summands = lax.optimization_barrier(summands)
-    return tuple(jnp.sum(half, axis) for words in summands for half in field.split(words))
