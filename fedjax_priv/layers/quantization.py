@@ -27,6 +27,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
       max_terms: most values in a sum. A client sets `FIELD_OVERFLOW` if a sum of `max_terms` values as large as its own
         could exceed +-(q-1)/2 and wrap; a value that is not finite sets `NOT_FINITE`. Each client checks only itself,
         so no sum of honest clients wraps unnoticed, but a sum that other clients would have kept in range is lost too.
+        The server learns who it is, also under masks: `clip` above bounds values, and nobody has to report any.
 
     Byzantine clients do not report themselves. A value of theirs beyond the field saturates at +-(2**31 - 128), the
     last float32 below (q-1)/2, so one of them can move a sum by q/2 grid points at a coordinate. Two that saturate in

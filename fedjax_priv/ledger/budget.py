@@ -63,6 +63,7 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
     return xr.Dataset(
         {
             "client_id": (each, who.client), "counted": (each, here), "gain": (each, who.gain),
+            "trains": (each, who.selected & (np.asarray(data.count)[who.client] > 0)),
             "status": (("round",), np.zeros(rounds, np.int32)), "join_probability": (each, who.participation),
             "up_bytes": (("phase", *each), 1.0 * here[None]), "staleness": (each, who.staleness), **_told(who),
         },

@@ -172,7 +172,12 @@ def too_fine(release: LocalNoise, steps: LocalSteps, number: int) -> str:
 
 def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
     """`[n]`, rounds each client trained in; a failed round counts like one whose sum was opened."""
-    return np.bincount(run.client_id.values.ravel(), minlength=num_clients)
+    return np.bincount(run.client_id.values[trained(run)], minlength=num_clients)
+
+
+def trained(run: xr.Dataset) -> np.ndarray:
+    """`[rounds, places]`: who trained. A place that nobody took has a client, too, of whom nothing is used."""
+    return run.trains.values if "trains" in run else np.ones(run.client_id.shape, bool)
 
 
 def batches(steps: LocalSteps, count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
@@ -222,7 +227,10 @@ def _proved(
     lipschitz: float | None,
     fresh_batches: bool,
 ) -> Figure:
-    dropped = 0 if adversary == "everybody" else dropped
+    known = {"everybody": 0, "server": 0, "device": 1, "coalition": colluding}[adversary]
+    others = training.num_selected - known - dropped
+    if alone := adversary == "everybody" or others < 1:
+        adversary, colluding, dropped, others = "everybody", 0, 0, 1
     try:
         rho = cdp_fl.proved_rho(
             training, adversary=adversary, colluding=colluding, dropped=dropped, lipschitz=lipschitz
@@ -234,10 +242,7 @@ def _proved(
     plain = Figure(found.epsilon, delta, f"row {rows}: {'; '.join(found.assumptions)}")
     if not fresh_batches:
         return plain
-    known = {"server": 0, "device": 1, "coalition": colluding}
-    alone = adversary == "everybody"
-    summed = training._replace(num_selected=1 if alone else training.num_selected - known[adversary] - dropped)
-    amplified = _amplified(summed, delta)
+    amplified = _amplified(training._replace(num_selected=others), delta)
     if np.less_equal(found.epsilon, amplified).all():
         return plain
     seen = "every upload is seen" if alone else "only the sum is seen"

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee, none, worst
 from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads
-from fedjax_priv.ledger.local_noise import rounds_taken
+from fedjax_priv.ledger.local_noise import rounds_taken, trained
 from fedjax_priv.systems.releases import NoisyUploads
 
 ADJACENT = "replacement: what a client trained is anything else that is finite; who takes part is public"
@@ -21,7 +21,7 @@ def entries(release: NoisyUploads, question: Question) -> list[Entry]:
     if not variance.all():
         return [no_guarantee(WHO, ADJACENT, "updates are clipped and no noise is added")]
     of_places = np.broadcast_to(variance, question.count.shape)[question.run.client_id.values]
-    moved = float(release.clip) / np.sqrt(of_places)
+    moved = trained(question.run) * float(release.clip) / np.sqrt(of_places)
     why = f"{WHY}; {release.condition}" if release.condition else WHY
     figure = lambda distance: gaussian_uploads(question, distance * moved, why)
     zeros = worst(figure(1.0))

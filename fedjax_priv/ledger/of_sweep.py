@@ -13,8 +13,8 @@ from fedjax_priv.runs.grid import Axis, Grid, Point, checked_grid
 from fedjax_priv.runs.shared_programs import axis_kinds
 
 _READ = (
-    "client_id", "counted", "status", "join_probability", "gain", "up_bytes", "staleness", "factor", "level", "sat_out",
-    "antenna_gains", "coefficient_real", "coefficient_imaginary",
+    "client_id", "trains", "counted", "status", "join_probability", "gain", "up_bytes", "staleness", "factor", "level",
+    "sat_out", "antenna_gains", "coefficient_real", "coefficient_imaginary",
 )  # fmt: skip
 """Of a run, by accountants. They are given nothing else, so that runs which share an answer are alike in all of it."""
 

@@ -5,7 +5,7 @@ import xarray as xr
 from fedjax_priv.runs.records.measured_names import without_axes
 
 _EACH = ("round", "client")
-_KINDS = {"client_id": int, "counted": bool}
+_KINDS = {"client_id": int, "counted": bool, "trains": bool}
 """Numbers of a sweep are floats where a point lacks them."""
 _OPTIONAL = ("sat_out", "rejected")
 """What an accountant asks about if it was measured. NaN in other numbers is for it to judge."""

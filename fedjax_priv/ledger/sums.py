@@ -11,6 +11,7 @@ from fedjax_priv.theory import sparse_secagg
 DATA = "any of a client's data"
 READ_ALONE = "single uploads can be read"
 HOLDERS = "those who hold shares of its masks"
+REPORTS = "who reports a number that is too large for the sum, or not finite"
 
 
 def no_noise(adversary: str, note: str = "") -> Entry:
@@ -56,8 +57,11 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     if (honest := fewest - question.colluding) < 2:
         return f"{READ_ALONE}: at most one of the {fewest} clients in the smallest sum need be honest"
     proved = "rejected" in question.run
-    lost, told = ("lost, rejected", " but whose proof fails") if proved else ("lost", "")
-    note = f"sums over {of} of {size} clients, {honest} or more neither {lost} nor colluding, and nothing else{told}"
+    lost = "lost, rejected" if proved else "lost"
+    proposed = isinstance(release, ProposedCoordinates)
+    told = " and ".join([REPORTS] + ["what each client proposes"] * proposed + ["whose proof fails"] * proved)
+    hidden = f"{honest} or more neither {lost} nor colluding"
+    note = f"sums over {of} of {size} clients, {hidden}, and nothing else but {told}"
     note += f" {opening.condition}" if opening.condition else ""
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 

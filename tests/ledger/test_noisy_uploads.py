@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.attacks import same_set, sign_flip
+from fedjax_priv.clients import poisson
 from fedjax_priv.ledger import ledger, planned
 from fedjax_priv.systems import compose
 from fedjax_priv.theory import gaussian
@@ -42,3 +43,13 @@ def test_each_client_has_the_figure_of_its_noise():
     np.testing.assert_allclose(entry.proved.epsilon, exact, rtol=1e-9)
     (silent,) = entries(jnp.asarray(variance).at[0].set(0.0))
     assert silent.proved.epsilon is None
+
+
+def test_clients_that_come_by_coins_pay_for_the_rounds_in_which_they_came():
+    coins = poisson(0.5)
+    system = compose(towards_target(), num_clients=N, private="local", clip=1.0, noise_variance=1.0, cohort=coins)
+    run = planned(system, jax.random.key(0), jnp.zeros(D), DATA, 3)
+    (entry,) = ledger(system, run, DATA, delta=1e-5)
+    came = (run.up_bytes.values[0] > 0).sum(0)
+    assert came.min() < came.max() <= 3 and (run.client_id.values == np.arange(N)).all()
+    np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(1e-5, 2 * np.sqrt(came)), rtol=1e-9)

@@ -32,6 +32,7 @@ N, D, LEVELS, BOUND = 8, 3, 2.0**8, 2**11
 KEYS = [jax.random.key(number) for number in range(12)]
 DATA = targets(N, D)
 OPEN = "single uploads can be read"
+OVERFLOW = "who reports a number that is too large for the sum, or not finite"
 
 
 def note_of(system, counted, colluding=0, sent=None, rejected=None):
@@ -102,8 +103,8 @@ def test_uploads_whose_proof_failed_are_in_no_sum():
     sent, rejected = np.arange(N) < np.array([[8], [7]]), np.arange(N) == 7
     note = functools.partial(note_of, system, sent & ~rejected, sent=sent, rejected=rejected)
     assert note(1).startswith(
-        f"sums over rounds of {N} clients, 6 or more neither lost, rejected nor colluding, and nothing else but whose "
-        "proof fails;"
+        f"sums over rounds of {N} clients, 6 or more neither lost, rejected nor colluding, and nothing else but "
+        f"{OVERFLOW} and whose proof fails;"
     )
     most = np.arange(N) > 1
     assert note_of(system, ~most, sent=np.ones(N, bool), rejected=most) == "no sum was opened"
@@ -122,6 +123,7 @@ def test_fedrep_says_so_of_its_buffers(buffer_size):
     )
     note = functools.partial(note_of, system, np.ones(N, bool))
     assert f"sums over buffers of {buffer_size} clients, {buffer_size - 2} or more" in note(2)
+    assert f"nothing else but {OVERFLOW} and what each client proposes; an upload" in note(1)
     assert note(3) == f"{OPEN}: one is open, at least in part, to 3 colluders among those who hold shares of its masks"
 
 
@@ -136,7 +138,8 @@ def test_masks_that_a_system_is_given_say_it_unless_it_depends_on_who_neighbours
 def test_among_neighbours_the_sum_is_all_that_is_read_only_if_honest_survivors_are_connected():
     system, protocol, rounds = recovered(neighbours=2, threshold=2)
     note = note_of(system, np.ones(N, bool))
-    assert f"nothing else {CONNECTED}; an upload is open to 2 colluders among its sender's neighbours" in note
+    opened = "an upload is open to 2 colluders among its sender's neighbours"
+    assert f"nothing else but {OVERFLOW} {CONNECTED}; {opened}" in note
     whole = []
     for key, view in rounds:
         alive = np.asarray(view.alive)
