@@ -11,7 +11,7 @@ from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round
 
 from fedjax_priv import systems
 from fedjax_priv.base import LyingServer
-from fedjax_priv.clients import once_per_model
+from fedjax_priv.clients import once_per_model, poisson
 from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, ledger, of_sweep, planned
 from fedjax_priv.runs.grid import checked_grid, join
 from fedjax_priv.theory import gaussian
@@ -80,6 +80,21 @@ def test_points_that_differ_in_the_noise_of_local_steps_have_an_eps_each(system)
     for sigma in axes["sigma"]:
         np.testing.assert_allclose(found.sel(sigma=sigma), by_round(make(sigma), 4))
     assert (found.sel(sigma=1.0) > found.sel(sigma=4.0)).all()
+
+
+def test_of_a_point_it_is_known_who_trained():
+    """Of clients that come by coins, who did not come has spent nothing. A run that ended early has numbers as floats."""
+    noisy = local(sample_clip=1.0, gradient_noise=2.0)
+    make = lambda rate: systems.cdp_fl(noisy, num_clients=N, cohort=poisson(rate))
+    axes = {"rate": [0.5, 1.0]}
+    grid = checked_grid(axes)
+    runs = {p: run_of(make(**grid.at(p)), 0, rounds=4 - p[0]) for p in grid.points}
+    found = epsilon_of_sweep(make, axes, join(runs, grid, {"num_params": 8}), DATA, delta=DELTA)
+    for p, run in runs.items():
+        alone = epsilon_by_round(make(**grid.at(p)), run.assign_attrs(num_params=8), DATA, delta=DELTA)
+        np.testing.assert_allclose(found[p][:, : run.sizes["round"]], alone)
+    steps = found.sel(adversary="everybody, replacement of a sample")
+    assert steps.sel(rate=0.5)[3] == steps.sel(rate=1.0)[2], "nobody came in all of four rounds"
 
 
 @pytest.mark.parametrize("first", ["honest", "lying"])
