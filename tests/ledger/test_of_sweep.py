@@ -83,7 +83,7 @@ def test_points_that_differ_in_the_noise_of_local_steps_have_an_eps_each(system)
 
 
 def test_of_a_point_it_is_known_who_trained():
-    """Of clients that come by coins, who did not come has spent nothing. A run that ended early has numbers as floats."""
+    """Of clients that come by coins, who did not come has spent nothing. Where a run is shorter, all are floats."""
     noisy = local(sample_clip=1.0, gradient_noise=2.0)
     make = lambda rate: systems.cdp_fl(noisy, num_clients=N, cohort=poisson(rate))
     axes = {"rate": [0.5, 1.0]}
