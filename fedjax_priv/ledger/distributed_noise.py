@@ -14,11 +14,12 @@ from fedjax_priv.theory.neighbours import DISTANCE
 ADJACENT = "replacement: what a client trained is anything else that is finite; numbers of samples are public"
 THEOREMS = {
     "skellam": (
-        "Corollary 3.6 of Agarwal, Kairouz and Liu 2021 for noise exactly Skellam (each number is within 2**-40)"
+        "Corollary 3.6 of Agarwal, Kairouz and Liu 2021 for noise exactly Skellam (each number is within 2**-40; "
+        "none is beyond its table, see the privacy page)"
     ),
     "discrete_gaussian": (
         "Proposition 14 of Kairouz, Liu and Steinke 2021 for noise exactly discrete Gaussian (each number is within "
-        "2**-40)"
+        "2**-40; none is beyond its table, see the privacy page)"
     ),
 }
 COARSE = "noise of less than half a grid point: no bound on the law of its sums is known"

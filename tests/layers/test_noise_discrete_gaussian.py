@@ -53,6 +53,24 @@ def fits(values, scale):
     return chi_square(np.array([*counts[keep], rest[0]]), np.array([*expected[keep], rest[1]]))[1]
 
 
+@pytest.mark.parametrize("scale", [0.5, 2.74, 16.0, 2.0**14])
+def test_numbers_end_where_the_privacy_page_says(scale):
+    """A shift by 16 at s = 2.74 shows beyond the end more often than delta = 1e-5, whatever eps is."""
+    largest = np.flatnonzero(places(gaussian_table(scale)))[-1]
+    assert 8.0 <= largest / scale <= 9.13
+    reach = int(12 * scale)
+    beyond = lambda shift: law(scale, reach)[np.arange(-reach, reach + 1) + shift > largest].sum()
+    assert beyond(int(3.7 * scale)) < 1e-5 < beyond(int(6 * scale))
+
+
+def places(table):
+    """How often each number is drawn, in multiples of 2**-62."""
+    own = (table.high.astype(np.int64) << 30) | table.low
+    counts = own.copy()
+    np.add.at(counts, table.other, 2**BITS // own.size - own)
+    return counts
+
+
 @pytest.mark.parametrize("scale", [0.5, 2.0, 50.0])
 def test_numbers_are_discrete_gaussian(scale):
     assert fits(drawn(scale), scale) > 1e-4
