@@ -68,7 +68,7 @@ def setting(kind: type[T], **named: Any) -> T:
     """A setting of that kind, whose fields are not checked."""
     ((name, value),) = named.items()
     if not isinstance(value, kind):
-        fail(name, value, f"a {kind.__name__}")
+        fail(name, value, f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}")
     return value
 
 

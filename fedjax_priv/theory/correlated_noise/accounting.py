@@ -97,7 +97,7 @@ def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
     c = padded(column, n)
     if (bands := int(np.flatnonzero(c)[-1]) + 1) > b:
         _validate.fail("column", f"{bands} bands", f"at most separation = {b} numbers")
-    if one.sampling != "poisson":
+    if _validate.setting(Round, one=one).sampling != "poisson":
         _validate.fail("sampling", one.sampling, '"poisson"')
     sigma = _validate.number("(0, inf)", noise_multiplier=one.noise_multiplier)
     return [(one._replace(noise_multiplier=float(sigma / np.linalg.norm(c))), k)]

@@ -138,9 +138,10 @@ def _lacking(beta: Numbers, power: Numbers) -> Result:
 def _bound(problem: Problem, defence: Defence, algorithm: LocalAlgorithm, iterations: Numbers) -> Result:
     """The right side of Theorem 4."""
     smoothness, norm, _, gap = constants(problem)
+    _validate.setting(LocalAlgorithm, algorithm=algorithm)
     rate, moment = _validate.real("(0, inf)", rate=algorithm.rate), _validate.real("[0, inf)", moment=algorithm.moment)
-    bias, inverse = _validate.real("[0, inf)", bias=algorithm.bias), check_inverse(defence.inverse_contraction)
     disturbed = disturbance(defence)
+    bias, inverse = _validate.real("[0, inf)", bias=algorithm.bias), check_inverse(defence.inverse_contraction)
     first = 2 * moment * smoothness * (moment + 2 * inverse * norm + 8 * disturbed * moment)
     second = 8 * np.square(inverse * moment * smoothness)
     floor = 2 * norm * (bias + problem.heterogeneity + 2 * np.sqrt(2 * disturbed) * moment)

@@ -71,6 +71,7 @@ def aggregate_error_bound(
 
 def constants(problem: Problem) -> tuple[Result, Result, Result, Result]:
     """L, D, S and F(w^0) - F*."""
+    _validate.setting(Problem, problem=problem)
     smoothness, norm, std, gap = (
         _validate.real("[0, inf)", **{name: getattr(problem, name)})
         for name in ("smoothness", "gradient_norm", "gradient_std", "initial_gap")
@@ -86,7 +87,7 @@ def total_step(rate: Numbers, local_steps: Numbers) -> Result:
 
 def disturbance(defence: Defence, decaying: bool = False) -> Result:
     """c delta (4 H^2 + 1)."""
-    c = _validate.real("[0, inf)", robustness=defence.robustness)
+    c = _validate.real("[0, inf)", robustness=_validate.setting(Defence, defence=defence).robustness)
     delta = _validate.real("[0, 0.5)", byzantine_share=defence.byzantine_share)
     return c * delta * (_memory(check_inverse(defence.inverse_contraction), decaying) + 1)
 

@@ -25,7 +25,7 @@ def isolated_fraction(setting: Setting) -> Result:
       >>> print(isolated_fraction(Setting(num_clients=100, alpha=0.1, dropout=0.1, adversarial=0.2)).round(3))
       0.272
     """
-    a, (survival, honest), lost = pair_probability(*setting[:2]), survivors(setting), np.asarray(setting.dropout)
+    (survival, honest), a, lost = survivors(setting), pair_probability(*setting[:2]), np.asarray(setting.dropout)
     with np.errstate(divide="ignore", invalid="ignore"):  # two clients that select everything
         odds = np.where(lost > 0, a * lost / (1 - a), 0)
     # the logarithm of how many times as likely it is that all partners are lost or colluding as that there is none
@@ -47,7 +47,7 @@ def component_fraction(setting: Setting, size: Numbers) -> Result:
       [0.272 0.655 0.065]
     """
     s = _validate.integer(size=size)
-    a, (survival, honest) = pair_probability(*setting[:2]), survivors(setting)
+    (survival, honest), a = survivors(setting), pair_probability(*setting[:2])
     possible = s < honest + 1
     s = np.where(possible, s, 1)
     apart = xlog1py(np.maximum(honest - s, 0), survival * np.expm1(xlog1py(s, -a)))

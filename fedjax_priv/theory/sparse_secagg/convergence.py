@@ -126,7 +126,7 @@ def _offset(problem: Problem, local_steps: Numbers) -> Result:
 
 
 def _check(problem: Problem) -> None:
-    _check_weights(problem.weights)
+    _check_weights(_validate.setting(Problem, problem=problem).weights)
     _validate.real("(0, inf)", smoothness=problem.smoothness)
     _validate.real(f"(0, {problem.smoothness}]", " (smoothness)", strong_convexity=problem.strong_convexity)
     _validate.real("[0, inf)", gradient_variance=problem.gradient_variance)

@@ -28,7 +28,7 @@ def aggregated_honest_clients(setting: Setting) -> Result:
       >>> print(aggregated_honest_clients(setting).round(3))
       6.855
     """
-    return selection_probability(*setting[:2]) * secagg_aggregated_honest_clients(setting)
+    return secagg_aggregated_honest_clients(setting) * selection_probability(*setting[:2])
 
 
 def aggregated_honest_clients_limit(setting: Setting) -> Result:
@@ -44,7 +44,7 @@ def aggregated_honest_clients_limit(setting: Setting) -> Result:
       >>> print(aggregated_honest_clients_limit(setting).round(3), aggregated_honest_clients(setting).round(3))
       6.852 6.855
     """
-    _validate.real(PAPERS_DROPOUT, THEOREM, dropout=setting.dropout)
+    _validate.real(PAPERS_DROPOUT, THEOREM, dropout=_validate.setting(Setting, setting=setting).dropout)
     return -np.expm1(-_validate.real("(0, 1]", alpha=setting.alpha)) * secagg_aggregated_honest_clients(setting)
 
 

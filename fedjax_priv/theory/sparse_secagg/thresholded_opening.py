@@ -109,7 +109,7 @@ def _arrived(setting: Setting) -> np.ndarray:
 
 def _survivors(setting: Setting) -> tuple[float, float]:
     """As `survivors`; raises ValueError if a field of the setting is an array."""
-    for name, value in setting._asdict().items():
+    for name, value in _validate.setting(Setting, setting=setting)._asdict().items():
         if np.ndim(value):
             _validate.fail(name, value, "one number here, no array")
     survival, honest = survivors(setting)

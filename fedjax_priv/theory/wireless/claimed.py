@@ -18,7 +18,7 @@ from fedjax_priv.theory._mixtures import amplified
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import noise
 from fedjax_priv.theory.wireless.participation import deviation, window
-from fedjax_priv.theory.wireless.rounds import Checked, Round, checked
+from fedjax_priv.theory.wireless.rounds import Checked, Round, checked, without_receiver
 
 
 def central_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) -> Result:
@@ -32,7 +32,7 @@ def central_epsilon(setting: Round, delta_local: Numbers, delta_prime: Numbers) 
       >>> print(central_epsilon(setting, delta_local=1e-5, delta_prime=1e-4).round(3))
       0.401
     """
-    exponent, factor = _claim(setting._replace(receiver_noise=0.0), delta_local, delta_prime, noise.classical)
+    exponent, factor = _claim(without_receiver(setting), delta_local, delta_prime, noise.classical)
     return amplified(exponent, factor)
 
 
@@ -61,6 +61,7 @@ def central_epsilon_sharp(setting: Round, delta_local: Numbers, delta_prime: Num
       >>> print(central_epsilon_sharp(setting, delta_local=1e-5, delta_prime=1e-4).round(3))
       0.116
     """
+    _validate.setting(Round, setting=setting)
     for name, value in (("participation", setting.participation), ("noise_variance", setting.noise_variance)):
         if np.ndim(value):
             _validate.fail(name, value, "a number, the same for all users")
@@ -82,7 +83,7 @@ def central_epsilon_printed(setting: Round, delta_local: Numbers, delta_prime: N
       >>> print(central_epsilon_printed(setting, delta_local=1e-5, delta_prime=1e-4).round(3))
       0.171
     """
-    exponent, factor = _claim(setting._replace(receiver_noise=0.0), delta_local, delta_prime, noise.classical)
+    exponent, factor = _claim(without_receiver(setting), delta_local, delta_prime, noise.classical)
     return np.log(2 * factor) + exponent
 
 

@@ -57,7 +57,7 @@ def compose_heterogeneous_closed(setting: Round, delta_local: Numbers, delta_pri
       >>> print(compose_heterogeneous_closed(rounds, delta_local=1e-5, delta_prime=1e-4, slack=1e-5).round(3))
       3.913
     """
-    p = _validate.real("[0, 1]", participation=setting.participation)
+    p = _validate.real("[0, 1]", participation=_validate.setting(Round, setting=setting).participation)
     if p.ndim == 0 or len(p) == 0:
         _validate.fail("participation", setting.participation, "`[T]` or `[T, K]`: of each round")
     of_rounds = [checked(setting._replace(participation=of, receiver_noise=0.0)) for of in p]

@@ -48,7 +48,7 @@ def convergence_bound(problem: Problem, moments: Numbers, iterations: Numbers) -
 
 
 def _bound(problem: Problem, mean: Result, iterations: Numbers) -> Result:
-    convexity = _validate.real("(0, inf)", convexity=problem.convexity)
+    convexity = _validate.real("(0, inf)", convexity=_validate.setting(Problem, problem=problem).convexity)
     smoothness = _validate.real("(0, inf)", smoothness=problem.smoothness)
     if (smoothness < convexity).any():
         _validate.fail("smoothness", problem.smoothness, f"at least convexity = {problem.convexity}")
@@ -91,7 +91,7 @@ def convergence_bound_optimal(problem: Problem, setting: Round, delta_prime: Num
       >>> print(convergence_bound_optimal(problem, setting, delta_prime=1e-4, iterations=1000).round(3))
       0.221
     """
-    if (optimal_participation(setting.num_users, delta_prime) == 1).any():
+    if (optimal_participation(_validate.setting(Round, setting=setting).num_users, delta_prime) == 1).any():
         _validate.fail("num_users", setting.num_users, "above 2 log(2/delta'), for p* < 1")
     one, d, privacy = _constants(problem, setting)
     a, root = np.sqrt(2 * np.log(2 / np.asarray(delta_prime))), np.sqrt(one.num_users)
@@ -147,5 +147,5 @@ def _known(problem: Problem, setting: Round, moments: Callable[[Numbers, Numbers
 
 def _constants(problem: Problem, setting: Round) -> tuple[Checked, Result, Result]:
     """The checked round, d and the largest sigma^2."""
-    one = checked(setting)
-    return one, _validate.integer(num_params=problem.num_params), one.noise_variance.max()
+    one, d = checked(setting), _validate.setting(Problem, problem=problem).num_params
+    return one, _validate.integer(num_params=d), one.noise_variance.max()

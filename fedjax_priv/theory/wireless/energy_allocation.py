@@ -88,7 +88,7 @@ def dual_value(
       >>> print(dual_value(weights, found, 3.0), noise_cost(weights, found.squared_levels))
       0.75 0.75
     """
-    nu, kappa = found.privacy_price, np.asarray(found.energy_price)
+    nu, kappa = _validate.setting(Allocation, found=found).privacy_price, np.asarray(found.energy_price)
     of_energy = np.asarray(prices) @ kappa if kappa.ndim else kappa * np.asarray(prices)
     return float(2 * np.sqrt(weights * (nu + of_energy)).sum() - nu * budget - (kappa * energy).sum())
 

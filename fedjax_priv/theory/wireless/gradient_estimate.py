@@ -89,7 +89,7 @@ def estimate_moments_known(setting: Round, gradients: np.ndarray) -> EstimateMom
       [0.5 0.5] 1.111
     """
     for name in ("participation", "noise_variance"):
-        if np.ndim(value := getattr(setting, name)):
+        if np.ndim(value := getattr(_validate.setting(Round, setting=setting), name)):
             _validate.fail(name, value, "one number for all users")
     one, d = _given(setting, gradients)
     zeta = positive_moments(one.num_users, setting.participation).any

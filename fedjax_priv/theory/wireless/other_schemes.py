@@ -11,7 +11,7 @@ from fedjax_priv.theory import _validate, gaussian
 from fedjax_priv.theory._mixtures import amplified
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import noise
-from fedjax_priv.theory.wireless.rounds import Round, checked
+from fedjax_priv.theory.wireless.rounds import Round, checked, without_receiver
 
 
 def orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
@@ -22,7 +22,7 @@ def orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
       >>> print(orthogonal_epsilon(setting, delta_local=1e-5).round(2))
       9.69
     """
-    return noise.classical(delta_local, noise.sensitivity(checked(setting._replace(receiver_noise=0.0)), 1))
+    return noise.classical(delta_local, noise.sensitivity(checked(without_receiver(setting)), 1))
 
 
 def sampled_orthogonal_epsilon(setting: Round, delta_local: Numbers) -> Result:
@@ -116,4 +116,4 @@ def rigorous_unsampled_epsilon(setting: Round, delta: Numbers) -> Result:
 
 
 def _most(setting: Round) -> Result:
-    return _validate.real("(0, 1]", participation=setting.participation).max()
+    return _validate.real("(0, 1]", participation=_validate.setting(Round, setting=setting).participation).max()

@@ -68,7 +68,7 @@ def limited_delta(setting: Round, epsilon: Numbers, *, amplitudes: Numbers, roun
 
 def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> list[tuple[Mechanism, int]]:
     total, a = _validate.whole(rounds=rounds), _validate.real("[0, 1]", amplitudes=amplitudes)
-    size = _validate.whole(num_users=setting.num_users)
+    size = _validate.whole(num_users=_validate.setting(Round, setting=setting).num_users)
     if np.ndim(setting.noise_variance):
         _validate.fail("noise_variance", setting.noise_variance, "a number, the same for all users and rounds")
     if a.shape not in ((size,), (total, size)):

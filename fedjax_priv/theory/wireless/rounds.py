@@ -75,6 +75,11 @@ def in_rounds(setting: Round, total: int) -> np.ndarray:
     return p
 
 
+def without_receiver(setting: Round) -> Round:
+    """The round as if the receiver added no noise."""
+    return _validate.setting(Round, setting=setting)._replace(receiver_noise=0.0)
+
+
 def noises(setting: Round) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """L, sigma^2 and N0, of one or many rounds; ValueError for a value outside its range."""
     return (
