@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from fedjax_priv.theory import _roots, gaussian
+from fedjax_priv.theory import _roots, _validate, gaussian
 from fedjax_priv.theory._validate import Numbers, Result
 
 Profile = Callable[[Numbers], Result]
@@ -18,6 +18,8 @@ Mechanism = tuple[Profile, ...]
 _STEPS = 1000  # of the discrete privacy loss, on each side of 0, at least
 FINE, _COARSE = 2.5e-5, 1e-3  # rounds times the squared step; eps is too large by about as much
 _MOST_STEPS = 2**16
+MOST_ROUNDS = 2**24
+"""The loss of a run is an array of about so many numbers, or a few times as many."""
 _WIDEST = 700.0  # float64 holds the exponential of such a step; loss beyond a grid of them counts as infinite
 _TAIL = 1e-15  # mass that may count as infinite loss when two losses are composed
 _POINTS = 128  # eps is computed after at most about so many rounds of a run
@@ -124,8 +126,10 @@ def _power(loss, count: int):
 
 def _grid(rounds: Sequence[tuple[Mechanism, int]], widening: float) -> tuple[float, int]:
     """The step of the discrete loss, and the number of steps on each side of 0."""
+    if (total := sum(count for _, count in rounds)) > MOST_ROUNDS:
+        _validate.fail("rounds", total, f"at most {MOST_ROUNDS} in all")
     reach = max(_reach(profile) for mechanism, _ in rounds for profile in mechanism)
-    fine = np.sqrt(widening / sum(count for _, count in rounds))
+    fine = np.sqrt(widening / total)
     size = int(np.clip(np.ceil(reach / fine), _STEPS, _MOST_STEPS))
     return min(reach / size, _WIDEST), size
 

@@ -11,6 +11,9 @@ import numpy as np
 
 T = TypeVar("T")
 
+LONGEST = 2**20
+"""Of arrays with one number for each round, band or user: longer ones take minutes, or more memory than there is."""
+
 Numbers = float | np.number | np.ndarray
 """An argument: a number, or an array that is broadcast against the others."""
 
@@ -62,6 +65,11 @@ def whole(at_least: int = 1, at_most: float = np.inf, **named: Any) -> int:
     if array > at_most:
         fail(name, value, f"an integer from {at_least} to {at_most}")
     return int(array)
+
+
+def length(at_least: int = 1, **named: Any) -> int:
+    """One integer that arrays are as long as, such as of rounds or users: from `at_least` to 2^20."""
+    return whole(at_least, LONGEST, **named)
 
 
 def setting(kind: type[T], **named: Any) -> T:

@@ -61,7 +61,7 @@ def tau(scale: float, shares: int) -> float:
       5.4e-04
     """
     s = _validate.number("[0.5, inf)", scale=scale)
-    k = np.arange(1, _validate.whole(shares=shares))
+    k = np.arange(1, _validate.length(shares=shares))
     return float(10 * np.exp(-2 * np.pi**2 * s**2 * k / (k + 1)).sum())
 
 
@@ -207,7 +207,7 @@ def mean_squared_error(grid: Grid, shares: int) -> float:
       0.002500
     """
     _check_grid(grid)
-    return (grid.deviation**2 + grid.step**2 / 6) / float(_validate.whole(shares=shares))
+    return (grid.deviation**2 + grid.step**2 / 6) / float(_validate.length(shares=shares))
 
 
 def _check_sum(of: Sum) -> None:

@@ -20,6 +20,7 @@ _DEVIATIONS = 12.0  # standard deviations of the noise that are considered
 _RARE = -100.0  # log of a mass that counts as 0
 _SMALL = 600.0  # an eps for which e^-eps is far from underflow
 _LARGEST_SHIFT, _MOST_VARIANCE = 2**20, 2.0**28  # outcomes up to there take seconds; beyond, I_0 is NaN
+_MOST_LOSS = 100.0  # mean of many rounds; more takes minutes, for an eps that says nothing
 _BEYOND = 30  # steps of a continued fraction before the first one that is used
 
 
@@ -30,7 +31,7 @@ def skellam_epsilon(delta: float, shift: Sequence[int], variance: float, rounds:
       delta: in (0, 1).
       shift: `[d]`, integers, the difference of the two sums at each coordinate; up to 2^20 and down to -2^20.
       variance: of the noise at a coordinate, in (0, 2^28].
-      rounds: number of rounds with this shift.
+      rounds: number of rounds with this shift, whose mean privacy loss is at most 100 if there are several.
 
     Examples:
       >>> print(round(skellam_epsilon(1e-5, [1, 1], variance=100.0), 2))
@@ -84,6 +85,10 @@ def _epsilon(
     kinds = [(int(size), count * int(n)) for size, n in zip(sizes, often, strict=True) if size]
     if not kinds:
         return 0.0
+    mean_loss = sum(size**2 * often for size, often in kinds) / (2 * variance)
+    if count > 1 and mean_loss > _MOST_LOSS:
+        most = f"at most {_MOST_LOSS:g}: rounds sum(shift^2) / (2 variance) = {mean_loss:.3g}"
+        _validate.fail("rounds", rounds, f"such that the mean privacy loss is {most}")
     step = float(np.clip(_LOST / sum(n for _, n in kinds), *_STEPS))
     losses = [_loss(size, variance, log_masses, n, step) for size, n in kinds]
     return _inverse(functools.reduce(lambda a, b: a.compose(b), losses), target)

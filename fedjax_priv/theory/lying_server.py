@@ -9,6 +9,8 @@ import numpy as np
 
 from fedjax_priv.theory import _validate
 
+_MOST_CLIENTS, _MOST_ATTEMPTS, _MOST_TERMS = 10_000, 10**6, 1e11  # more takes minutes, or more memory than there is
+
 
 def opens_both(num_clients: int, threshold: int, colluding: int = 0) -> bool:
     """Can the server get both secrets of one user, and so read its update alone?
@@ -61,10 +63,10 @@ def expected_successes(
     chain on the number of clients that sit out, exact up to rounding.
 
     Args:
-      num_clients: N, the population.
+      num_clients: N, the population, at most 10,000.
       cohort_size: k, drawn in each attempt.
       threshold: t, clients that must remain at the end.
-      attempts: rounds that the server tries.
+      attempts: rounds that the server tries, at most a million and 1e11 / N^2.
       loss: probability that a client which takes part is lost before the end.
       refuse: False: clients train the same model again.
 
@@ -78,7 +80,8 @@ def expected_successes(
     _validate.integer(cohort_size=cohort_size)
     _check(cohort_size, threshold, 0)
     _validate.integer(at_least=cohort_size, num_clients=num_clients)
-    _validate.integer(attempts=attempts)
+    _validate.whole(at_least=1, at_most=_MOST_CLIENTS, num_clients=num_clients)
+    _validate.whole(at_most=int(min(_MOST_ATTEMPTS, _MOST_TERMS / num_clients**2)), attempts=attempts)
     here = 1 - _validate.number("[0, 1]", loss=loss)
     refuse = _validate.flag(refuse=refuse)
     moves, success = _chain(num_clients, cohort_size, threshold, here, refuse)

@@ -275,6 +275,20 @@ def test_amplification_by_coins():
     assert unamplified == pytest.approx(91.817, abs=6e-4)
 
 
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 5, 7])
+def test_the_sensitivity_is_of_the_sum_of_moved_columns(k):
+    column = cn.square_root(20)
+    moved = sum(np.concatenate([np.zeros(3 * i), column[: 20 - 3 * i]]) for i in range(k))
+    assert cn.toeplitz_sensitivity(column, Schedule(20, 3, k)) == pytest.approx(np.linalg.norm(moved), rel=1e-14)
+
+
+def test_columns_of_many_rounds_take_seconds():
+    column = cn.square_root(2**17)
+    assert column[-1] == pytest.approx(1 / np.sqrt(np.pi * 2**17), rel=1e-4)
+    assert cn.toeplitz_sensitivity(np.ones(1), Schedule(2**17)) == pytest.approx(2**8.5)
+    assert cn.toeplitz_sensitivity(column, Schedule(2**17)) > 2**8.5
+
+
 COLUMN = "column must be finite numbers, the first > 0"
 TWO = np.array([0.1, 0.2])
 test_refusals = refused(
@@ -299,6 +313,11 @@ test_refusals = refused(
       for of in (cn.tree_error, cn.tree_rows)),
     (lambda: cn.tree_error(0), "num_rounds must be"), (lambda: cn.tree_error(4, 0), "leaves must be"),
     (lambda: unwrap(cn.mu)(1.0, 1.0, "add"), "neighbours must be one of 'zero-out', 'replacement', got 'add'"),
+    *((lambda of=of: of(2**40), f"{name} must be an integer from 1 to 1048576, got")
+      for of, name in [(cn.square_root, "bands"), (cn.workload_column, "num_rounds"), (cn.tree_error, "num_rounds"),
+                       (lambda n: cn.column_of_inverse([1.0], n), "num_rounds"),
+                       (lambda n: cn.tree_sensitivity(Schedule(n)), "num_rounds")]),
+    (lambda: cn.optimal_buffered(SHORT, 2**40), "buffers must be an integer from 1 to 100, got"),
     *((lambda bad=bad: cn.tree_sensitivity(Schedule(4)._replace(**bad)), f"{name} must be")
       for bad, name in each(num_rounds=[0], separation=[0, 1.5], participations=[0])),
 )  # fmt: skip

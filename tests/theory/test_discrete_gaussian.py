@@ -174,6 +174,7 @@ test_bad_arguments = refused(
     (lambda: theory.norm_bound(0.0, 2), r"max_norm must be in \(0, inf\), got 0.0"),
     (lambda: theory.norm_bound(1.0, 2, 1.0), r"failure must be in \(0, 1\), got 1.0"),
     (lambda: theory.tau(0.4, 2), r"scale must be in \[0.5, inf\), got 0.4"),
+    (lambda: theory.tau(1.0, 2**40), "shares must be an integer from 1 to 1048576, got"),
     (lambda: theory.tau(1.0, 0), "shares must be an integer >= 1, got 0"),
     (lambda: theory.rdp(-1.0, 2, 1.0, 3), r"norm must be in \[0, inf\), got -1.0"),
     (lambda: unwrap(theory.rdp)(1.0, 2, 1.0, 3, neighbours="removal"),

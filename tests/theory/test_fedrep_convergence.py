@@ -175,6 +175,7 @@ test_bad_arguments = refused(
     (lambda: bound_of(local_steps=0), "local_steps must be an integer >= 1, got 0$"),
     (lambda: bound_of(iterations=1.5), "iterations must be an integer >= 1, got 1.5$"),
     (lambda: theory.momentum_sgd(PROBLEM, rate=0.1, local_steps=1, beta=1.0), r"beta must be in \[0, 1\), got 1.0$"),
+    (lambda: theory.momentum_sgd(PROBLEM, rate=0.1, local_steps=2**40, beta=0.5), "local_steps must be at most"),
     (lambda: theory.algorithm_convergence_bound(PROBLEM, DEFENCE, NEGATIVE_MOMENT, iterations=1),
      r"moment must be in \[0, inf\), got -1.0$"),
 )  # fmt: skip

@@ -87,4 +87,8 @@ test_refused = refused(
         lambda: integer_shift.skellam_epsilon(DELTA, [-(2**40)], 1.0),
         "shift must be integers from -1048576 to 1048576, got",
     ),
+    (
+        lambda: integer_shift.skellam_epsilon(DELTA, [1, 1], 100.0, 10**5),
+        r"rounds must be such that the mean privacy loss is at most 100: .* = 1e\+03, got 100000",
+    ),
 )

@@ -83,6 +83,9 @@ test_bad_cohorts = refuses(
     (50, 0, 8, 10, "cohort_size must be an integer >= 1, got 0"),
     (5, 10, 8, 10, "num_clients must be an integer >= 10, got 5"),
     (50, 10, 8, 0, "attempts must be an integer >= 1, got 0"),
+    (2**40, 10, 8, 10, "num_clients must be an integer from 1 to 10000, got"),
+    (50, 10, 8, 2**40, "attempts must be an integer from 1 to 1000000, got"),
+    (5000, 10, 8, 5000, "attempts must be an integer from 1 to 4000, got 5000"),
 )
 
 

@@ -325,6 +325,10 @@ test_refused_calls = refused(
         )
         for bad, name in each(epsilon=[TWO], delta=[TWO])
     ),
+    (
+        lambda: sampled_gaussian.epsilon(DELTA, [(Round(), 2**40)]),
+        "rounds must be at most 16777216 in all, got 1099511627776",
+    ),
     (lambda: sampled_gaussian.epsilon(DELTA, []), "rounds must be at least one kind of rounds"),
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, Round(1.0, 0.1)), r"rounds must be pairs \(Round, number of"),
     (lambda: unwrap(sampled_gaussian.epsilon)(DELTA, [Round(1.0, 0.1)]), r"rounds must be pairs \(Round, number"),

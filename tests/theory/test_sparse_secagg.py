@@ -151,6 +151,7 @@ test_bad_arguments = refused(
     (lambda: theory.selection_probability(1, 0.1), "num_clients must be an integer >= 2, got 1"),
     (lambda: theory.selection_probability(5.0, 0.1), "num_clients must be an integer >= 2, got 5.0"),
     (lambda: theory.selection_probability(True, 0.1), "num_clients must be an integer >= 2, got True"),
+    (lambda: theory.revealed_fraction(2**40, 3, 0.1), "num_clients must be at most 1048576, got"),
     (lambda: theory.pair_probability(5, 0.0), r"alpha must be in \(0, 1\], got 0.0"),
     (lambda: theory.pair_probability(5, math.nan), r"alpha must be in \(0, 1\], got nan"),
     (lambda: theory.pair_probability(5, np.array([0.5, 1.5])), r"alpha must be in \(0, 1\], got array"),

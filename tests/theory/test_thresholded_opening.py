@@ -89,5 +89,6 @@ test_refused = refused(
         lambda: theory.opened_sum_fraction(SETTING._replace(adversarial=0.333), 2, 1),
         "adversarial must be a multiple of 1 / num_clients, got 0.333",
     ),
+    (lambda: theory.senders(2**40, 0.5), "num_clients must be an integer from 2 to 2048, got"),
     (lambda: theory.senders(1, 0.5), "num_clients must be an integer >= 2, got 1"),
 )  # fmt: skip

@@ -258,6 +258,8 @@ test_bad_arguments = refused(
     (lambda: theory.central_epsilon(FEW, 1e-5, 1.0), r"delta_prime must be in \(0, 1\), got 1.0"),
     (lambda: of_few(participation=1.1), r"participation must be in \[0, 1\], got 1.1"),
     (lambda: of_few(num_users=2, participation=np.ones(3)), "participation must be a number, or one"),
+    (lambda: of_few(num_users=2**40), "num_users must be an integer from 1 to 1048576, got"),
+    (lambda: theory.contraction_weights(2**40, 0.5), "rounds must be an integer from 1 to 1048576, got"),
     (lambda: of_few(clip=0.0), r"clip must be in \(0, inf\), got 0.0"),
     (lambda: of_few(noise_variance=0.0), r"noise_variance must be in \(0, inf\)"),
     (lambda: of_few(noise_variance=np.ones(2)), "noise_variance must be a number, or one per user: num_users = 20"),

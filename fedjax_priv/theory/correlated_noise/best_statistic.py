@@ -26,7 +26,7 @@ def toeplitz_rows(column: Column, num_rounds: int) -> np.ndarray:
        [-0.5    1.     0.   ]
        [-0.125 -0.5    1.   ]]
     """
-    n = _validate.whole(num_rounds=num_rounds)
+    n = _validate.length(num_rounds=num_rounds)
     inverse = divided(one(n), padded(column, n))
     lag = np.arange(n)[:, None] - np.arange(n)
     return np.where(lag >= 0, inverse[np.maximum(lag, 0)], 0.0)
@@ -47,7 +47,7 @@ def tree_rows(num_rounds: int, leaves: int | None = None, variance_reduced: bool
       [[ 1.  0.  0.]
        [-1.  0.  1.]]
     """
-    n = _validate.whole(num_rounds=num_rounds)
+    n = _validate.length(num_rounds=num_rounds)
     size = n if leaves is None else _validate.whole(leaves=leaves)
     estimates = _estimates(size, _validate.flag(variance_reduced=variance_reduced))
     sums = [np.zeros(estimates[0].shape[1])]

@@ -38,7 +38,7 @@ def tree_error(num_rounds: int, leaves: int | None = None, variance_reduced: boo
       >>> print(tree_error(4, variance_reduced=False).round(3))
       [1.    1.    1.414 1.   ]
     """
-    n = _validate.whole(num_rounds=num_rounds)
+    n = _validate.length(num_rounds=num_rounds)
     size = n if leaves is None else _validate.whole(leaves=leaves)
     _validate.flag(variance_reduced=variance_reduced)
     heights = np.arange(size.bit_length())

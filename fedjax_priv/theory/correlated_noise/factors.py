@@ -24,7 +24,7 @@ def square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
       >>> print(square_root(4))
       [1.     0.5    0.375  0.3125]
     """
-    return series.root_column(_validate.whole(bands=bands), workload, -0.5)
+    return series.root_column(_validate.length(bands=bands), workload, -0.5)
 
 
 def inverse_square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
@@ -41,7 +41,7 @@ def inverse_square_root(bands: int, workload: Workload = SGD) -> np.ndarray:
       >>> print(inverse_square_root(4))
       [ 1.     -0.5    -0.125  -0.0625]
     """
-    return series.root_column(_validate.whole(bands=bands), workload, 0.5)
+    return series.root_column(_validate.length(bands=bands), workload, 0.5)
 
 
 def column_of_inverse(coefficients: Column, num_rounds: int) -> np.ndarray:
@@ -58,7 +58,7 @@ def column_of_inverse(coefficients: Column, num_rounds: int) -> np.ndarray:
     given = np.asarray(coefficients, np.float64)
     if given.ndim != 1 or not given.size or not np.isfinite(given).all() or given[0] == 0:
         _validate.fail("coefficients", coefficients, "finite numbers, the first not 0")
-    return series.divided(series.one(_validate.whole(num_rounds=num_rounds)), given)
+    return series.divided(series.one(_validate.length(num_rounds=num_rounds)), given)
 
 
 def buffered_column(weights: Column, decays: Column, num_rounds: int) -> np.ndarray:
@@ -76,5 +76,5 @@ def buffered_column(weights: Column, decays: Column, num_rounds: int) -> np.ndar
     theta, w = _validate.real("[0, 1)", decays=decays), _validate.real("(-inf, inf)", weights=weights)
     if w.shape != theta.shape or w.ndim != 1:
         _validate.fail("weights", weights, f"as many numbers as decays, {theta.size}")
-    later = np.arange(_validate.whole(num_rounds=num_rounds) - 1)
+    later = np.arange(_validate.length(num_rounds=num_rounds) - 1)
     return np.concatenate([[1.0], (w[:, None] * theta[:, None] ** later).sum(0)])

@@ -11,6 +11,7 @@ from fedjax_priv.theory.correlated_noise.workload import SGD, Workload, divided,
 
 _CLOSE = {"maxiter": 5000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-9}
 _CLOSE_ENOUGH = {"maxiter": 500, "ftol": 1e-11}
+_MOST_BUFFERS = 100  # more take minutes; papers use up to ten
 
 
 @functools.cache
@@ -35,7 +36,7 @@ def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.
     """
     from scipy.optimize import minimize  # slow to import
 
-    n, b = _validate.whole(num_rounds=num_rounds), _validate.whole(bands=bands)
+    n, b = _validate.length(num_rounds=num_rounds), _validate.length(bands=bands)
     if b > n:
         _validate.fail("bands", bands, f"at most num_rounds = {n}")
     column = square_root(b, workload)
@@ -83,7 +84,7 @@ def optimal_buffered(schedule: Schedule, buffers: int, workload: Workload = SGD)
     """
     from scipy.optimize import minimize, nnls
 
-    m, (n, _, _) = _validate.whole(buffers=buffers), checked(schedule)
+    m, (n, _, _) = _validate.whole(at_most=_MOST_BUFFERS, buffers=buffers), checked(schedule)
     decays = 1 - (2.0 * n) ** -((np.arange(m) + 0.5) / m)
     fitted = square_root(max(n, m + 1), workload)[1:]
     weights = nnls(decays ** np.arange(len(fitted))[:, None], fitted)[0]

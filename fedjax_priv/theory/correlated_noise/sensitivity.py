@@ -37,10 +37,7 @@ def toeplitz_sensitivity(column: Column, schedule: Schedule) -> float:
     c = padded(column, n)
     if np.flatnonzero(c)[-1:].max(initial=0) >= b and ((c < 0).any() or (np.diff(c) > 0).any()):
         c = np.maximum.accumulate(np.abs(c)[::-1])[::-1]
-    moved = np.zeros(n)
-    for start in b * np.arange(k):
-        moved[start:] += c[: n - start]
-    return float(np.linalg.norm(moved))
+    return float(np.linalg.norm(_moved(c, b, k)))
 
 
 def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
@@ -68,6 +65,24 @@ def tree_sensitivity(schedule: Schedule, leaves: int | None = None) -> float:
     return float(np.sqrt(total))
 
 
+def _moved(c: np.ndarray, b: int, k: int) -> np.ndarray:
+    """The sum of c moved by 0, b, ..., (k-1) b; sums of 1, 2, 4, ... of them are added as k's binary digits say."""
+    found, several = np.zeros_like(c), c
+    start, step = 0, b
+    while k:
+        if k % 2:
+            found[start:] += several[: max(0, c.size - start)]
+            start += step
+        several, k = several + _later(several, step), k // 2
+        step *= 2
+    return found
+
+
+def _later(c: np.ndarray, step: int) -> np.ndarray:
+    kept = c[: max(0, c.size - step)]
+    return np.concatenate([np.zeros(c.size - kept.size), kept])
+
+
 def padded(column: Column, n: int) -> np.ndarray:
     """A first column as `[n]` numbers.
 
@@ -82,7 +97,7 @@ def padded(column: Column, n: int) -> np.ndarray:
 
 def checked(schedule: Schedule) -> tuple[int, int, int]:
     """n, b, and k, which is at most ceil(n / b)."""
-    n = _validate.whole(num_rounds=_validate.setting(Schedule, schedule=schedule).num_rounds)
+    n = _validate.length(num_rounds=_validate.setting(Schedule, schedule=schedule).num_rounds)
     b = _validate.whole(separation=schedule.separation)
     fits = -(-n // b)
     if schedule.participations is None:

@@ -64,7 +64,8 @@ def root_column(n: int, workload: Workload, power: float) -> np.ndarray:
     momentum, decay = checked(workload)
     k = np.arange(1, n)
     binomial = np.concatenate([[1.0], np.cumprod((k - 1 - power) / k)])
-    return multiplied(binomial * decay ** np.arange(n), binomial * momentum ** np.arange(n))
+    of_momentum = np.trim_zeros(binomial * momentum ** np.arange(n), "b")
+    return multiplied(binomial * decay ** np.arange(n), of_momentum)
 
 
 def checked(workload: Workload) -> tuple[float, float]:
@@ -79,4 +80,4 @@ def _polynomial(workload: Workload) -> np.ndarray:
 
 
 def _rounds(num_rounds: int) -> int:
-    return _validate.whole(num_rounds=num_rounds)
+    return _validate.length(num_rounds=num_rounds)

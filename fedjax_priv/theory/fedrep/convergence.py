@@ -115,7 +115,9 @@ def momentum_sgd(problem: Problem, *, rate: Numbers, local_steps: Numbers, beta:
     """
     smoothness, norm, moment, _ = constants(problem)
     step, eta = total_step(rate, local_steps), np.asarray(rate)
-    steps, beta = np.asarray(local_steps, np.float64), _validate.real("[0, 1)", beta=beta)
+    steps, beta = _validate.integer(local_steps=local_steps), _validate.real("[0, 1)", beta=beta)
+    if np.max(steps) > _validate.LONGEST:
+        _validate.fail("local_steps", local_steps, f"at most {_validate.LONGEST}")
     stale = beta * _lacking(beta, steps) / (steps * (1 - beta))
     drift = np.vectorize(_fresh, otypes=[np.float64])(beta, steps)[()] * smoothness * moment
     return MomentumSGD(

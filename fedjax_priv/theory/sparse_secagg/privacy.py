@@ -99,6 +99,8 @@ def revealed_fraction(num_clients: Numbers, num_adversaries: Numbers, alpha: Num
     honest = n - _validate.integer(at_least=0, num_adversaries=num_adversaries)
     if np.any(2 * honest <= n):
         _validate.fail("num_adversaries", num_adversaries, f"below half of num_clients = {num_clients}")
+    if np.max(n) > _validate.LONGEST:
+        _validate.fail("num_clients", num_clients, f"at most {_validate.LONGEST}")
     n, honest, a, theta = (np.asarray(x)[..., None] for x in (n, honest, a, theta))
     survivors = np.arange(honest.max() + 1)
     possible = survivors <= honest

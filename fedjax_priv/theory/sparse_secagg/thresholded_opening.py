@@ -15,6 +15,9 @@ from fedjax_priv.theory import _validate
 from fedjax_priv.theory._binomial import log_choose, pmf
 from fedjax_priv.theory.sparse_secagg.selection import Setting, pair_probability, survivors
 
+_MOST_CLIENTS = 2**11
+"""The law of more takes minutes."""
+
 
 def senders(num_clients: int, alpha: float) -> np.ndarray:
     """P[m of N users select a coordinate], m = 0..N: the law of the vertices of G(N, alpha / (N - 1)) with a neighbour.
@@ -26,7 +29,7 @@ def senders(num_clients: int, alpha: float) -> np.ndarray:
       >>> print(senders(3, 1.0))  # no edge, one, or more of three with probability 1/2 each
       [0.125 0.    0.375 0.5  ]
     """
-    num_clients = _validate.whole(at_least=2, num_clients=num_clients)
+    num_clients = _validate.whole(at_least=2, at_most=_MOST_CLIENTS, num_clients=num_clients)
     edge = float(pair_probability(num_clients, _validate.number("(0, 1]", alpha=alpha)))
     count = np.arange(num_clients + 1)
     some = np.where(count[:, None] > count, _binomials(num_clients, edge)[count[:, None], count[:, None] - count], 0)

@@ -44,7 +44,7 @@ def removal_counterexample(
       >>> print(f"{found.claimed:.1e} {found.exact:.2f}")
       1.1e-04 0.02
     """
-    size = _validate.whole(at_least=2, num_users=_validate.setting(Round, setting=setting).num_users)
+    size = _validate.length(at_least=2, num_users=_validate.setting(Round, setting=setting).num_users)
     p = _validate.real("(0, 1)", participation=setting.participation)
     noise = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise)
     epsilon = central_epsilon(setting, delta_local, delta_prime)

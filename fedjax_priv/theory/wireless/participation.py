@@ -114,7 +114,7 @@ def positive_moments(num_users: Numbers, participation: Numbers) -> Participatio
 
 def users(num_users: Numbers, participation: Numbers) -> np.ndarray:
     """`[K]`, p_k; ValueError unless it is one probability, or one per user."""
-    size = _validate.whole(num_users=num_users)
+    size = _validate.length(num_users=num_users)
     p = _validate.real("[0, 1]", participation=participation)
     if p.shape not in ((), (size,)):
         _validate.fail("participation", participation, f"a number, or one per user: num_users = {size}")

@@ -92,7 +92,7 @@ def contraction_weights(rounds: int, contraction: float) -> np.ndarray:
       [0.25 0.5  1.  ]
     """
     rho = _validate.real("(0, 1]", contraction=contraction)
-    return np.maximum(rho ** np.arange(_validate.whole(rounds=rounds) - 1.0, -1, -1), _LEAST)
+    return np.maximum(rho ** np.arange(_validate.length(rounds=rounds) - 1.0, -1, -1), _LEAST)
 
 
 def noise_cost(weights: np.ndarray, squared_levels: Numbers) -> float:

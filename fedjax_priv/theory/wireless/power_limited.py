@@ -67,8 +67,8 @@ def limited_delta(setting: Round, epsilon: Numbers, *, amplitudes: Numbers, roun
 
 
 def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> list[tuple[Mechanism, int]]:
-    total, a = _validate.whole(rounds=rounds), _validate.real("[0, 1]", amplitudes=amplitudes)
-    size = _validate.whole(num_users=_validate.setting(Round, setting=setting).num_users)
+    total, a = _validate.length(rounds=rounds), _validate.real("[0, 1]", amplitudes=amplitudes)
+    size = _validate.length(num_users=_validate.setting(Round, setting=setting).num_users)
     if np.ndim(setting.noise_variance):
         _validate.fail("noise_variance", setting.noise_variance, "a number, the same for all users and rounds")
     if a.shape not in ((size,), (total, size)):

@@ -35,7 +35,7 @@ class Checked(NamedTuple):
 
 def checked(setting: Round) -> Checked:
     """The checked fields of one round; ValueError names a field outside its range."""
-    size = _validate.whole(num_users=_validate.setting(Round, setting=setting).num_users)
+    size = _validate.length(num_users=_validate.setting(Round, setting=setting).num_users)
     clip, variance, receiver_noise = noises(setting)
     if variance.shape not in ((), (size,)):
         _validate.fail("noise_variance", setting.noise_variance, f"a number, or one per user: num_users = {size}")
@@ -53,7 +53,7 @@ def distinct(setting: Round, rounds: Numbers) -> list[tuple[Checked, int]]:
 def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray]:
     """The distinct rounds of a run of T rounds, checked, and the number `[T]` of each round among them."""
     _validate.setting(Round, setting=setting)
-    size, total = _validate.whole(num_users=setting.num_users), _validate.whole(rounds=rounds)
+    size, total = _validate.length(num_users=setting.num_users), _validate.length(rounds=rounds)
     p, (clip, variance, receiver_noise) = in_rounds(setting, total), noises(setting)
     for name, value in (("noise_variance", variance), ("receiver_noise", receiver_noise)):
         if value.shape not in ((), (total,)):
@@ -67,7 +67,7 @@ def in_order(setting: Round, rounds: Numbers) -> tuple[list[Checked], np.ndarray
 
 def in_rounds(setting: Round, total: int) -> np.ndarray:
     """p: a number, `[K]`, `[T, 1]` or `[T, K]`; ValueError for other shapes."""
-    size = _validate.whole(num_users=setting.num_users)
+    size = _validate.length(num_users=setting.num_users)
     p = _validate.real("[0, 1]", participation=setting.participation)
     if p.shape not in ((), (size,), (total, 1), (total, size)):
         shapes = f"a number, [K], [T, 1] or [T, K] for K = {size} users and T = rounds = {total}"
