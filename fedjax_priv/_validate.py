@@ -20,7 +20,12 @@ LEAST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).ma
 
 
 def _fail(name: str, value: Any, allowed: str) -> None:
-    raise ValueError(f"{name} must be {allowed}, got {value!r}")
+    raise ValueError(f"{name} must be {allowed}, got {in_one_line(value)}")
+
+
+def in_one_line(value: Any) -> str:
+    """As Python prints it, without the line breaks of arrays."""
+    return " ".join(repr(value).split())
 
 
 def _known(value: Any) -> bool:

@@ -86,6 +86,11 @@ def test_what_is_none_of_the_allowed_values_is_refused_by_name(allowed, value):
         _validate.one_of(allowed, choice=value)
 
 
+def test_the_error_on_an_array_is_one_line():
+    with pytest.raises(ValueError, match=r"^rate must be a finite number, got array\(\[\[1., 1.\], \[1., 1.\]\]\)$"):
+        _validate.finite(rate=np.ones((2, 2)))
+
+
 def test_where_nothing_is_allowed_the_error_says_so():
     with pytest.raises(ValueError, match="^choice has nothing to choose from here, got 'x'$"):
         _validate.one_of([], choice="x")

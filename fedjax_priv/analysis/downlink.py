@@ -59,6 +59,12 @@ class Broadcast(NamedTuple):
         return 10.0 ** (self.snr_db / 10)
 
 
+def check_downlink(downlink: Broadcast | None) -> None:
+    """ValueError unless it is a broadcast, or there is none."""
+    if downlink is not None:
+        _validate.part(Broadcast, "Broadcast(hertz=1e6)", downlink=downlink)
+
+
 def amplitudes_of(measured: Any, needs: str = "downlink must be None") -> Any:
     """The amplitudes of the true gains, by client.
 

@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
-from fedjax_priv.analysis.downlink import Broadcast, model_of
+from fedjax_priv.analysis.downlink import Broadcast, check_downlink, model_of
 from fedjax_priv.runs.records.measured_names import described, variables_of
 
 THERMAL_NOISE = 10**-20.4
@@ -165,6 +165,7 @@ def air_resources(
     """
     _validate.positive(receiver_noise=receiver_noise, noise_density=noise_density)
     _validate.decibels(path_loss_db=path_loss_db)
+    check_downlink(downlink)
     uses = uses_of(variables_of(run), int(run.attrs["num_params"]))
     if uses is None:
         raise ValueError("run must be one over the air, which measures amplitudes or channel uses, got one without")

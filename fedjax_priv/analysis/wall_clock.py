@@ -19,7 +19,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
-from fedjax_priv.analysis.downlink import MODEL, Broadcast, amplitudes_of, model_of
+from fedjax_priv.analysis.downlink import MODEL, Broadcast, amplitudes_of, check_downlink, model_of
 from fedjax_priv.analysis.on_air import OnAir, block_of, pilots_of, present, taken, uses_of
 from fedjax_priv.base import RoundInfo
 from fedjax_priv.runs.records.measured_names import variables_of
@@ -214,6 +214,7 @@ def _chosen(
     air: OnAir | None,
     downlink: Broadcast | None,
 ) -> Mapping[Message, np.ndarray]:
+    check_downlink(downlink)
     elsewhere = {("upload", "up"): "air, which carries it"} if air else {}
     elsewhere |= {MODEL: "downlink, which broadcasts it"} if downlink else {}
     if messages is None:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
+from fedjax_priv import _validate
+
 
 def with_unit(params: PyTree, layer: str, unit: int, weights: Array, bias: float | Array) -> PyTree:
     """The model with a unit of these weights `[p]` and this bias.
@@ -26,6 +28,7 @@ def unit_of(params: PyTree, layer: str, unit: int) -> int:
     Raises:
       ValueError: there is none.
     """
+    _validate.integer(at_least=0, unit=unit)
     kernel = layer_of(params, layer).get("kernel")
     if kernel is None or kernel.ndim != 2:
         raise ValueError(f"layer must be a dense one, with a kernel [inputs, units], got {layer!r}")

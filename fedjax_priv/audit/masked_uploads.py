@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
-from fedjax_priv import _validate
-from fedjax_priv.audit.bounds.guessing import FEWEST
+from fedjax_priv.audit.bounds.guessing import check_trials
 from fedjax_priv.audit.by_release import Subject
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.readings import looked_at
@@ -80,7 +79,7 @@ def pads(
       layer: name of the mask layer.
       at_once: trials computed side by side.
     """
-    _validate.integer(at_least=FEWEST, trials=trials)
+    check_trials(trials)
     size, data = sum(leaf.size for leaf in jax.tree.leaves(params)), no_samples(num_clients)
 
     def trial(key: Key) -> Pads:

@@ -10,7 +10,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.audit.bounds.guessing import FEWEST
+from fedjax_priv.audit.bounds.guessing import check_trials
 from fedjax_priv.base import Algorithm, ClientData, Cohort, Key, Local, RoundInfo, RoundState, View
 from fedjax_priv.engine.batches import in_batches
 from fedjax_priv.engine.client_rows import rows_of
@@ -103,7 +103,7 @@ def scores(
     Raises:
       ValueError: an argument outside its range.
     """
-    _validate.integer(at_least=FEWEST, trials=trials)
+    check_trials(trials)
     _validate.integer(at_once=at_once, rounds=rounds)
     (found,) = scores_of_kin(make, [canary], score, [key], params=params, trials=trials, rounds=rounds, at_once=at_once)
     return found

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fedjax_priv import _validate
 from fedjax_priv.audit import Finding, Subject, findings, gains_of_run, of_first_client, upload_finding, verdict
+from fedjax_priv.audit.bounds.guessing import check_trials
 from fedjax_priv.base import ClientData, Release
 from fedjax_priv.cli.byzantine import ATTACK_OPTIONS
 from fedjax_priv.cli.commands import Outcome
@@ -150,7 +151,7 @@ def show(title: str, found: Sequence[Finding]) -> None:
 def _options(values: Mapping[str, Any]) -> AuditOptions:
     options = AuditOptions(**pick(options_of(AuditOptions), values))
     _validate.seed(seed=options.seed)
-    _validate.integer(at_least=4, trials=options.trials)
+    check_trials(options.trials)
     _validate.integer(rounds=options.rounds, samples=options.samples)
     _validate.fraction(below_one=True, above_zero=True, delta=options.delta, confidence=options.confidence)
     if options.epsilon is not None:

@@ -121,7 +121,8 @@ def scheduled(members: ArrayLike) -> Draw:
         table = np.empty(0)
     whole = table.ndim == 2 and table.size > 0 and table.dtype.kind in "iu"
     if not whole or (table < 0).any() or (np.diff(table.astype(np.int64), axis=1) <= 0).any():
-        raise ValueError(f"members must be a table of integers >= 0 that increase along its rows, got {members!r}")
+        got = _validate.in_one_line(members)
+        raise ValueError(f"members must be a table of integers >= 0 that increase along its rows, got {got}")
 
     def apply(key: Key, state: tuple, round: Int[Array, ""], count: Counts) -> tuple[Cohort, tuple]:
         if table.max() >= count.size:

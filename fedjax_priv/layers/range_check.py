@@ -76,5 +76,5 @@ def largest_element(levels: float, max_norm: float, noise: int = 0) -> int:
       (51, 58)
     """
     _validate.positive(levels=levels, max_norm=max_norm)
-    _validate.integer(at_least=0, noise=noise)
-    return math.ceil(levels * max_norm * IN_FLOAT32) + noise
+    whole = _validate.integer(at_least=0, noise=noise)
+    return math.ceil(float(levels) * float(max_norm) * IN_FLOAT32) + whole

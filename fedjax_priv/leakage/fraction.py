@@ -26,6 +26,9 @@ def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction
       [0.1 0.4]
     """
     read, sent = np.asarray(read), np.asarray(sent)
+    if sent.ndim != 1 or read.ndim != 2 or len(read) != len(sent):
+        shape = f"({len(sent)}, sizes)" if sent.ndim == 1 else "(units, sizes)"
+        raise ValueError(f"read must have shape {shape} and sent (units,), got {read.shape} and {sent.shape}")
     units, total = len(sent), sent.sum()
     if not total:
         return Fraction(*np.full((2, read.shape[1]), np.nan))

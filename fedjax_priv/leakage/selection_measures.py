@@ -116,6 +116,8 @@ def _check_members(sets: Sets, **members: Array) -> None:
     """Raises ValueError unless there is a truth value for each set."""
     if np.ndim(sets) != 2:
         raise ValueError(f"sets must be bitmaps of shape [n, w], got shape {np.shape(sets)}")
+    if jnp.asarray(sets).dtype != jnp.uint32:
+        raise ValueError(f"sets must be bitmaps of uint32 words, got {jnp.asarray(sets).dtype}")
     for name, member in members.items():
         if np.shape(member) != (len(sets),) or not jnp.issubdtype(jnp.result_type(member), jnp.bool_):
             allowed = f"bool of shape ({len(sets)},), one per set"

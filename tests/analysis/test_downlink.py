@@ -1,11 +1,14 @@
 """A digital downlink: its uses, seconds and joules against closed forms, and what is refused."""
 
+from inspect import unwrap
+
 import numpy as np
 import pytest
 import xarray as xr
 from refusals import refused
 
 from fedjax_priv.analysis import Broadcast, OnAir, air_resources, link_measures, run_seconds
+from fedjax_priv.analysis.downlink import check_downlink
 from fedjax_priv.analysis.on_air import THERMAL_NOISE
 
 D, EACH = 10, ("round", "client")
@@ -131,5 +134,6 @@ test_bad_arguments = refused(
         ),
         r"messages must not have \('model', 'down'\) with downlink",
     ),
+    (lambda: unwrap(check_downlink)(1), "downlink must be a Broadcast, such as .*, got int"),
     by=lambda make: make(),
 )

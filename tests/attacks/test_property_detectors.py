@@ -12,6 +12,7 @@ from refusals import refused
 
 from fedjax_priv import clients, losses, models
 from fedjax_priv.attacks import detector_coordinates, property_detector
+from fedjax_priv.attacks.tampered_layers import unit_of
 from fedjax_priv.base import ClientData, LyingServer, Models, RoundState
 from fedjax_priv.systems import secagg
 from helpers import QUICK, Q, same_bits
@@ -170,4 +171,8 @@ test_a_detector_that_would_never_fire_is_refused = refused(
     ({"weights": [1.0, np.nan, 0.0, 0.0]}, "weights must be a finite number, got nan"),
     ({"unit": 1.5}, "unit must be an integer >= 0, got 1.5"),
     by=lambda change: inspect.unwrap(property_detector)(**DETECTOR | change),
+)
+test_a_unit_is_an_integer = refused(
+    *((unit, f"unit must be an integer >= 0, got {unit}") for unit in (1.0, True)),
+    by=lambda unit: inspect.unwrap(unit_of)(PARAMS, "Dense_0", unit),
 )

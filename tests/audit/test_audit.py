@@ -380,4 +380,6 @@ test_bad_arguments = refused(
      "others must differ from the labels of data, got 32 of 64 that do not"),
     (lambda: scores(fedavg_of, direction_canary(KEY, 2, 3, 1.0), len, KEY, params=jnp.zeros(3), trials=3),
      "trials must be an integer >= 4, got 3"),
+    (lambda: scores(fedavg_of, direction_canary(KEY, 2, 3, 1.0), len, KEY, params=jnp.zeros(3), trials=2**40),
+     "trials must be at most 16777216, got 1099511627776"),
 )  # fmt: skip

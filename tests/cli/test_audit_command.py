@@ -243,6 +243,7 @@ def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path)
     ("arguments", "message"),
     [
         (["fedavg", "--trials", 3], "trials must be an integer >= 4, got 3"),
+        (["fedavg", "--trials", 2**40], "trials must be at most 16777216, got 1099511627776"),
         (["fedavg", "--delta", 0], "delta must be a number in (0, 1), got 0.0"),
         (["fedbuff", "--rounds", 2], "rounds must be 1 where rounds are asynchronous, got 2"),
         (["fedavg", "--epsilon", -1], "epsilon must be a finite number >= 0, got -1.0"),

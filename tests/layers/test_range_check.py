@@ -102,6 +102,7 @@ def test_there_is_room_for_all_noise_that_is_ever_drawn():
         probability = 2 * special.ive(np.arange(1, 3 * largest), variance)  # of a magnitude, from 1 on
         assert probability[largest:].sum() < 2.0**-60 and probability[largest - 2] > 2.0**-68
         assert largest_element(10.0, 1.0, largest) == 11 + largest
+    assert inspect.unwrap(largest_element)(1.0, 1e30, np.int64(7)) > 1e30, "more than NumPy's integers"
 
 
 def test_a_uniform_row_passes_as_often_as_it_should():

@@ -1,7 +1,16 @@
+from inspect import unwrap
+
 import numpy as np
 import pytest
+from refusals import refused
 
 from fedjax_priv.leakage import ratio
+
+test_other_shapes_are_refused = refused(
+    (([1, 2], [0, 0]), r"read must have shape \(2, sizes\) and sent \(units,\), got \(2,\) and \(2,\)"),
+    (([[1, 2]], [3, 4]), r"read must have shape \(2, sizes\) and sent \(units,\), got \(1, 2\) and \(2,\)"),
+    by=lambda given: unwrap(ratio)(*given),
+)
 
 
 def test_error_is_that_of_repeats():

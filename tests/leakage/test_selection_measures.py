@@ -15,6 +15,7 @@ from fedjax_priv.leakage import (
     observe_privacy,
     overlap,
     revealed_fraction,
+    selection_measures,
     selections,
     sparse_selections,
 )
@@ -55,6 +56,10 @@ test_bad_arguments = refused(
         )
         for of in (honest_clients, revealed_fraction)
         for num in (-1, 0)
+    ),
+    (
+        lambda: inspect.unwrap(selection_measures._check_members)(TEN.astype(float)),
+        "sets must be bitmaps of uint32 words, got float32",
     ),
     (lambda: honest_clients(TEN, jnp.ones(3, bool), 33), "sets must have 2 words each, for num_params = 33, got 1$"),
     *(

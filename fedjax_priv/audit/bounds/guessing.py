@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
+from fedjax_priv import _validate
+
 Rate = float | np.ndarray
 Statistic = Callable[[Rate, Rate], Rate]
 """`(alpha, beta) -> value`, decreasing in both: alpha is the rate of false alarms (the second input is taken for the
@@ -21,6 +23,14 @@ _TAIL = 500
 """Scores in either tail of which each one is tried as a threshold."""
 FEWEST = 4
 """A bound needs at least this many scores of each input."""
+_MOST = 2**24
+"""Trials have keys and scores in memory, and more of them take days."""
+
+
+def check_trials(trials: int) -> None:
+    """ValueError unless a bound can be made of so many trials, and they fit into memory."""
+    if _validate.integer(at_least=FEWEST, trials=trials) > _MOST:
+        raise ValueError(f"trials must be at most {_MOST}, got {trials}")
 
 
 class Errors(NamedTuple):
