@@ -64,12 +64,16 @@ def nearest(value: UInt32[Array, "..."], spacing: int) -> Int[Array, "..."]:
     return jnp.sign(signed) * (whole + (rest > spacing // 2).astype(jnp.int32))
 
 
+_MOST_EXACT = 2**15
+
+
 @functools.lru_cache(maxsize=64)
 def spacing_of(group_size: int, coins: int, num_values: int, failure: float) -> int:
     """An odd Delta for which a sum of `Delta x + e` of so many clients rounds to the sum of x.
 
     Certain is `2 coins N + 1`, as the sum of errors is `coins N` at most. With `failure` above 0 it is 2 b + 1 for the
-    smallest b with `2 d P[Bin(2 coins N, 1/2) > coins N + b] <= failure`, from the exact tail.
+    smallest b with `2 d P[Bin(2 coins N, 1/2) > coins N + b] <= failure`, from the exact tail; above 2^15
+    coins of a sign, whose tail takes minutes, by the bound of `spacing_of_weighed`.
 
     Examples:
       >>> spacing_of(100, 21, 165_000, 0.0), spacing_of(100, 21, 165_000, 1e-12)
@@ -78,6 +82,8 @@ def spacing_of(group_size: int, coins: int, num_values: int, failure: float) -> 
     most = coins * group_size
     if failure == 0:
         return 2 * most + 1
+    if most > _MOST_EXACT:
+        return spacing_of_weighed(group_size, coins, num_values, failure, 1)
     allowed = math.floor(failure / (2 * num_values) * 2.0**900) << 2 * most >> 900  # of 2**(2 most) outcomes
     outcomes, tail, above = 1, 0, 2 * most  # ways to get so many heads; more heads
     while above > most and tail + outcomes <= allowed:

@@ -68,3 +68,10 @@ def test_rounding_takes_errors_off_up_to_half_a_spacing():
         assert (rounded(certain, error) == x).all()
     for error in (-210, 210):
         assert (rounded(certain - 2, error)[1:-1] != x[1:-1]).all()
+
+
+def test_the_spacing_of_many_clients_is_a_bound_at_once():
+    """Hoeffding's bound is little above the exact tail at the largest size that has it."""
+    few, many = lattice.spacing_of(2**11, 16, 100, 1e-6), lattice.spacing_of(2**11 + 1, 16, 100, 1e-6)
+    assert few < many < 1.1 * few
+    assert lattice.spacing_of(2**40, 16, 100, 1e-6) < 2**26
