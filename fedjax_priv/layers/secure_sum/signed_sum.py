@@ -1,8 +1,8 @@
 """Sums of the masks of many pairs, with a sign each: the work of a secure sum, at the rate of the generator.
 
-A tile of clients x pairs x coordinates is computed at once, as large as fits. The words of a tile are added in
-registers, on a GPU those of a few pairs of all its clients. A sum over pairs is an integer sum, so its bits do not
-depend on tiles.
+A tile of clients x pairs x coordinates is computed at once, as large as fits. On a CPU the words of a tile are added in
+registers, on a TPU too if a client has many pairs, on a GPU those of a few pairs of all its clients. Where blocks are
+long, accelerators write them to memory. A sum over pairs is an integer sum, so its bits do not depend on tiles.
 """
 
 import functools
@@ -26,12 +26,15 @@ IN_REGISTERS = 3
 """Pairs of a client whose words a GPU adds before it adds them to a sum in memory. One at a time, it moves more than
 twice as many bytes; so it does with four of 1,000 clients, which XLA cuts into two kernels.
 """
-LANES = 128
-"""Pairs of a client whose words a TPU adds at once, as many as its registers have lanes. Of 999 pairs, XLA writes the
-words to memory.
+FEWEST_IN_REGISTERS, MOST_IN_REGISTERS = 72, 144
+"""Pairs of a client whose words a TPU adds at once, one more if they are even. XLA was seen to evaluate Philox four
+times and to write the words to memory with fewer (65), more (999) or an even number (120), and with none of 20 odd numbers in
+between.
 """
 SHORT_BLOCK = 4
-"""Words of a block of Philox. XLA does not keep longer blocks, those of ChaCha20, in registers."""
+"""Words of a block of Philox. XLA does not keep longer blocks, those of ChaCha20, in registers: on a GPU the sum of a
+tile would not compile, on a TPU it would move more.
+"""
 
 
 class Signed(NamedTuple):
@@ -75,11 +78,17 @@ def signed_sum(
     spares = -(-d // SHARED_BY)
     if modulus is FIELD and prg.stream is not None and d + spares >= block_stream.MANY:
         how = {"purpose": purpose, "d": d, "stream": prg.stream}
-        of_blocks, in_steps = functools.partial(_sum_of_blocks, **how), functools.partial(_sum_in_steps, **how)
-        on_cpu = _within(of_blocks, 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
-        elsewhere = _within(of_blocks, 8 * (d + spares), d, ACCELERATOR_BYTES, FIELD, most=LANES)
+        in_registers, from_memory, in_steps = (
+            functools.partial(tile, **how) for tile in (_sum_in_registers, _sum_from_memory, _sum_in_steps)
+        )
+        short = prg.stream.lanes <= SHORT_BLOCK
+        on_cpu = _within(in_registers, 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
+        held = 8 * (d + spares)
+        elsewhere = _within(from_memory, held, d, ACCELERATOR_BYTES, FIELD)
+        if short and meets.shape[1] >= FEWEST_IN_REGISTERS:
+            elsewhere = _within(in_registers, held, d, ACCELERATOR_BYTES, FIELD, most=MOST_IN_REGISTERS, odd=True)
         on_gpu = _within(in_steps, 4 * (prg.seed_words + 2), d, ACCELERATOR_BYTES, FIELD, step=IN_REGISTERS)
-        on_gpu = on_gpu if prg.stream.lanes <= SHORT_BLOCK else None
+        on_gpu = on_gpu if short else None
     else:
         tile, held = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg, modulus=modulus), 12 * (d + spares)
         on_cpu, elsewhere = (_within(tile, held, d, budget, modulus) for budget in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
@@ -109,6 +118,7 @@ def _within(
     *,
     step: int = 1,
     most: int = field.MAX_TERMS,
+    odd: bool = False,
 ) -> Tile:
     """`tile` on clients x pairs that fit a budget.
 
@@ -119,13 +129,14 @@ def _within(
       budget: bytes.
       modulus: where sums of tiles are added.
       step: pairs that are added up together; the number of pairs is padded to a multiple of it.
-      most: pairs of a tile.
+      most: pairs of a tile, but for the padding.
+      odd: the number of pairs is padded to an odd one.
     """
 
     def sums(seeds: Array, meets: Array, plus: Array, round: Array) -> Array:
         users, number = meets.shape
         parts = -(-number // fitting(pair_bytes, min(number, most), budget))
-        wide = -(-number // (parts * step)) * step
+        wide = -(-number // (parts * step)) * step | odd
         missing = [(0, 0), (0, parts * wide - number)]
         cut = lambda a: jnp.pad(a, missing).reshape(users, parts, wide)
 
@@ -151,16 +162,29 @@ def _sum_of_words(
     return modulus.sum(pairs.summand(words, modulus), 1)
 
 
-def _sum_of_blocks(pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream) -> UInt32[Array, "c d"]:
-    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks.
-
-    Low and high halves are added up in one loop over pairs: on a CPU and a TPU no summand is written anywhere.
-    """
+def _sum_of_blocks(
+    add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream
+) -> UInt32[Array, "c d"]:
+    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks."""
     spare = _spare_elements(stream, d, jnp.stack(pairs.seed), purpose, round)
-    summands = _summands(pairs, spare, purpose, round, d, stream)
-    sums = block_stream.add_together([half for words in summands for half in field.split(words)], 1)
+    sums = add(_summands(pairs, spare, purpose, round, d, stream))
     lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
     return _in_order(lanes, d)
+
+
+def _added_in_registers(summands: list[Array]) -> tuple[Array, ...]:
+    """Sums over pairs of low and high halves, one after the other. On a CPU and a TPU no summand is written."""
+    return block_stream.add_together([half for words in summands for half in field.split(words)], 1)
+
+
+def _added_from_memory(summands: list[Array]) -> tuple[Array, ...]:
+    """The same. XLA would write the halves, rather than the words, to memory."""
+    summands = lax.optimization_barrier(summands)
+    return tuple(jnp.sum(half, 1) for words in summands for half in field.split(words))
+
+
+_sum_in_registers = functools.partial(_sum_of_blocks, _added_in_registers)
+_sum_from_memory = functools.partial(_sum_of_blocks, _added_from_memory)
 
 
 def _sum_in_steps(pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream) -> UInt32[Array, "c d"]:

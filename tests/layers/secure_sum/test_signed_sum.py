@@ -54,10 +54,12 @@ def test_sums_of_all_forms_and_tiles(d, often_outside, monkeypatch):
             monkeypatch.setattr(module, "ACCELERATOR_BYTES", budget)
             jax.clear_caches()
             assert (sums(d) == right).all()
-        monkeypatch.setattr(module, "LANES", 4)
         monkeypatch.setattr(module, "ACCELERATOR_BYTES", 2**32)
-        jax.clear_caches()
-        assert (sums(d) == right).all()
+        monkeypatch.setattr(module, "FEWEST_IN_REGISTERS", PAIRS)
+        for most in (4, PAIRS):  # in registers, five pairs or all at once
+            monkeypatch.setattr(module, "MOST_IN_REGISTERS", most)
+            jax.clear_caches()
+            assert (sums(d) == right).all()
     with traced_for("gpu"):
         for budget in (1, 3 * (12 * 16 + 16 * d), 2**32):  # three pairs of a client, three clients, all
             monkeypatch.setattr(module, "ACCELERATOR_BYTES", budget)
