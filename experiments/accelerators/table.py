@@ -46,15 +46,24 @@ _COLUMNS = (
 
 
 def measured(case: str, home: pathlib.Path, *options: str) -> dict[str, Any]:
-    """What `programs.compiled` says of a case, in a process that has the compilers.
+    """What `programs.compiled` says of a case.
 
     Raises:
       RuntimeError: the program does not compile.
     """
-    command = [sys.executable, "-m", "experiments.accelerators.programs", case, *options]
+    return printed("programs", home, case, *options)
+
+
+def printed(module: str, home: pathlib.Path, *arguments: str) -> dict[str, Any]:
+    """What a module of this folder prints, in a process that has the compilers.
+
+    Raises:
+      RuntimeError: it fails.
+    """
+    command = [sys.executable, "-m", f"experiments.accelerators.{module}", *arguments]
     done = subprocess.run(command, env=environment.variables(home), capture_output=True, text=True)
     if done.returncode:
-        raise RuntimeError(f"{case} does not compile: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(arguments)} does not compile: {done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 

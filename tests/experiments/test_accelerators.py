@@ -255,6 +255,24 @@ def test_programs_compiled_now_keep_their_bounds(case):
     check(case, compiled_here(case))
 
 
+def cost_of_a_word(*options):
+    return table.printed("masks", pathlib.Path(os.environ["FEDJAX_PRIV_ACCELERATORS"]), *options)
+
+
+@needs_compilers
+@pytest.mark.parametrize(("target", "most_bytes", "most_operations"), [("h200", 4.1, 50), ("tpu", 11.1, 116)])
+def test_words_of_masks_are_computed_once_and_not_written(target, most_bytes, most_operations):
+    """Writing and reading a word moves 8 bytes; on a TPU those that stand in for words outside the field are."""
+    found = cost_of_a_word(target, "100")
+    assert found["bytes"] <= most_bytes and found["operations"] <= most_operations
+
+
+@needs_compilers
+def test_words_of_few_pairs_are_written_on_a_tpu():
+    found = cost_of_a_word("tpu", "40")
+    assert found["bytes"] > 20 and found["operations"] > 250
+
+
 @needs_compilers
 @pytest.mark.parametrize(("options", "in_any_order"), [((), 1), (("--deterministic",), 0)])
 def test_with_xlas_setting_no_floats_are_added_in_any_order(options, in_any_order):
