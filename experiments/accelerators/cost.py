@@ -21,7 +21,7 @@ from experiments.accelerators.products import product
 
 _FREE = """
 parameter constant tuple get-tuple-element bitcast after-all while conditional call opt-barrier partition-id copy-done
-async-done async-update slice-done all-reduce-done all-gather-done collective-permute-done
+async-done async-update fusion-done slice-done all-reduce-done all-gather-done collective-permute-done
 """
 _ARITHMETIC = """
 add subtract multiply divide remainder power exponential log log-plus-one tanh sqrt rsqrt negate abs sign floor and or
@@ -95,7 +95,7 @@ def _moved(line: Line, table: dict[str, Line], inside: list[Line]) -> int:
     within = {one.name: one for one in inside}
     root = next((one for one in inside if one.is_root), inside[-1])
     in_place = root.op == "dynamic-update-slice"
-    written = 2 * num_bytes(within[root.operands[1]].shape) if in_place else num_bytes(line.shape)
+    written = 2 * num_bytes(within[root.operands[1]].shape) if in_place else num_bytes(root.shape)
     return written + sum(_read(one, inside) for one in inside if one.op == "parameter")
 
 
@@ -118,7 +118,7 @@ def _computed(line: Line, table: dict[str, Line], bodies: dict[str, list[Line]])
         operations = max([elements for elements, _ in sizes(line.shape)], default=0)
         if line.op.startswith("reduce"):
             operations = max((sizes(table[name].shape)[0][0] for name in line.operands if name in table), default=0)
-    if line.op == "fusion" or (line.op == "custom-call" and "calls=" in line.rest):
+    if line.op in ("fusion", "fusion-start") or (line.op == "custom-call" and "calls=" in line.rest):
         inside = bodies.get(attribute("calls", line.rest), [])
         within = {one.name: one for one in inside}
         for one in inside:

@@ -104,6 +104,20 @@ def test_a_loop_is_known_only_if_a_counter_ends_it(old, new):
     assert found.loops == 1 and found.kernels == 3 + 1 + 1
 
 
+def test_a_kernel_that_others_need_not_wait_for_costs_as_much():
+    """As newer compilers write it: the start names what it reads, what it makes, and a number of bytes."""
+    kernel = "%row = f32[1,64]{1,0:T(8,128)} fusion(%rows, %i), kind=kLoop, calls=%fused"
+    assert TEXT.count(kernel) == 1
+    start = (
+        "%begun = ((f32[10,64]{1,0}, s32[]), f32[1,64]{1,0}, u32[]) fusion-start(%rows, %i), kind=kLoop, calls=%fused"
+    )
+    done = "%row = f32[1,64]{1,0:T(8,128)} fusion-done(%begun)"
+    assert cost(TEXT.replace(kernel, f"{start}\n  {done}")) == cost(TEXT)
+    in_place = "%new = f32[10,64]{1,0} fusion(%rows, %row, %i), kind=kLoop, calls=%update"
+    start = start.replace("%begun", "%put").replace("%rows, %i", "%rows, %row, %i").replace("%fused", "%update")
+    assert cost(TEXT.replace(in_place, f"{start}\n  %new = f32[10,64]{{1,0}} fusion-done(%put)")) == cost(TEXT)
+
+
 def test_a_loop_turns_from_where_it_starts():
     assert cost(TEXT.replace("constant(0)", "constant(2)")).kernels == 5 * 3 + 2
 
