@@ -187,8 +187,10 @@ test_bad_arguments = refuses(
     ),
     (lambda: drawn(sample(5, num_byzantine=13)), "num_byzantine must be an integer from 0 to 12, got 13"),
     (lambda: everyone(num_byzantine=-1), "num_byzantine must be an integer >= 0"),
-    (lambda: inspect.unwrap(scheduled)(np.zeros((2, 2), int)),
-     r"members must be a table of .* rows, got array\(\[\[0, 0\], \[0, 0\]\]\)$"),
+    (
+        lambda: inspect.unwrap(scheduled)(np.zeros((2, 2), int)),
+        r"members must be a table of .* rows, got array\(\[\[0, 0\], \[0, 0\]\]\)$",
+    ),
     (lambda: inspect.unwrap(scheduled)([[0, 1], [2]]), "members must be a table of integers >= 0 that increase"),
     *(
         (
