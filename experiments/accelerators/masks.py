@@ -1,10 +1,9 @@
 """The sum of the masks of all pairs of clients, alone, compiled for a device that is not there: what a word costs.
 
-python -m experiments.accelerators.masks h200 100 [--prg chacha20] [--form tpu]
+python -m experiments.accelerators.masks h200 100 [--prg chacha20]
 """
 
 import argparse
-import contextlib
 import json
 
 import jax
@@ -15,28 +14,25 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from experiments.accelerators.cost import cost
 from experiments.accelerators.targets import TARGETS
 from fedjax_priv.crypto import prg
-from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers.secure_sum.signed_sum import signed_sum
 
 WORDS = 159_010
 """Of a mask, as many as the MLP 784-200-10 has parameters."""
 
 
-def compiled(target: str, n: int, generator: str = "philox", form: str | None = None) -> dict[str, float]:
+def compiled(target: str, n: int, generator: str = "philox") -> dict[str, float]:
     """Bytes moved and operations for each word of each pair of `n` clients.
 
     Args:
       target: one of `TARGETS`, with one device.
       n: number of clients.
       generator: "philox" or "chacha20".
-      form: the platform whose form is compiled; None: that of the target.
     """
     made: prg.Prg = getattr(prg, generator)
     where = NamedSharding(Mesh(np.array(TARGETS[target].devices()), ("devices",)), PartitionSpec())
     of = lambda dtype, *more: jax.ShapeDtypeStruct((n, n - 1, *more), dtype, sharding=where)
     sums = lambda seeds, meets, plus: signed_sum(seeds, meets, plus, "mask", 0, WORDS, made)
-    with traced_for(form) if form else contextlib.nullcontext():
-        lowered = jax.jit(sums).lower(of(jnp.uint32, made.seed_words), of(jnp.bool_), of(jnp.bool_))
+    lowered = jax.jit(sums).lower(of(jnp.uint32, made.seed_words), of(jnp.bool_), of(jnp.bool_))
     found, words = cost(lowered.compile().as_text() or ""), n * (n - 1) * WORDS
     return {"bytes": found.bytes / words, "operations": found.operations / words, "kernels": found.kernels}
 
@@ -46,6 +42,5 @@ if __name__ == "__main__":
     parser.add_argument("target", choices=[name for name in TARGETS if not name.endswith("2x2")])
     parser.add_argument("clients", type=int)
     parser.add_argument("--prg", choices=("philox", "chacha20"), default="philox")
-    parser.add_argument("--form", choices=("cpu", "gpu", "tpu"), help="of another platform")
     given = parser.parse_args()
-    print(json.dumps(compiled(given.target, given.clients, given.prg, given.form)))
+    print(json.dumps(compiled(given.target, given.clients, given.prg)))

@@ -49,9 +49,9 @@ def property_detector(
       >>> bright = property_detector(3, 10, "Dense_0", unit=0, weights=jnp.ones(64), threshold=40.0)
     """
     check_target(target, num_clients)
+    _validate.integer(at_least=0, unit=unit)
     _validate.each(_validate.finite, weights=weights)
     threshold = _validate.finite(threshold=threshold)
-    _validate.integer(at_least=0, unit=unit)
     _validate.one_of((True, False), to_all=to_all)
 
     def models(key: Key, state: RoundState) -> Models:

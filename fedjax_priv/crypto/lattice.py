@@ -65,6 +65,7 @@ def nearest(value: UInt32[Array, "..."], spacing: int) -> Int[Array, "..."]:
 
 
 _MOST_EXACT = 2**15
+"""Coins of a sign, of all clients; the exact tail of more takes minutes."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -72,8 +73,8 @@ def spacing_of(group_size: int, coins: int, num_values: int, failure: float) -> 
     """An odd Delta for which a sum of `Delta x + e` of so many clients rounds to the sum of x.
 
     Certain is `2 coins N + 1`, as the sum of errors is `coins N` at most. With `failure` above 0 it is 2 b + 1 for the
-    smallest b with `2 d P[Bin(2 coins N, 1/2) > coins N + b] <= failure`, from the exact tail; above 2^15
-    coins of a sign, whose tail takes minutes, by the bound of `spacing_of_weighed`.
+    smallest b with `2 d P[Bin(2 coins N, 1/2) > coins N + b] <= failure`, from the exact tail; if `coins N`
+    is above 2^15, by the bound of `spacing_of_weighed`.
 
     Examples:
       >>> spacing_of(100, 21, 165_000, 0.0), spacing_of(100, 21, 165_000, 1e-12)

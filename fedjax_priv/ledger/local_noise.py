@@ -176,7 +176,10 @@ def rounds_taken(run: xr.Dataset, num_clients: int) -> np.ndarray:
 
 
 def trained(run: xr.Dataset) -> np.ndarray:
-    """`[rounds, places]`: who trained. A place that nobody took has a client, too, of whom nothing is used."""
+    """`[rounds, places]`: who trained. A place that nobody took has a client, too, of whom nothing is used.
+
+    Of a run that does not say it, all.
+    """
     return run.trains.values if "trains" in run else np.ones(run.client_id.shape, bool)
 
 

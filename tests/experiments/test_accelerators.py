@@ -287,6 +287,7 @@ def test_words_of_masks_are_computed_once_and_not_written(target, clients, most_
 
 @needs_compilers
 def test_words_of_few_pairs_are_written_on_a_tpu():
+    """The control."""
     found = cost_of_a_word("tpu", "40")
     assert found["bytes"] > 20 and found["operations"] > 250
 

@@ -29,7 +29,7 @@ twice as many bytes; so it does with four of 1,000 clients, which XLA cuts into 
 FEWEST_IN_REGISTERS, MOST_IN_REGISTERS = 72, 144
 """Pairs of a client whose words a TPU adds at once, one more if they are even. XLA was seen to evaluate Philox four
 times and to write the words to memory with fewer (65), more (999) or an even number (120), and with none of 20 odd
-numbers in between.
+numbers in between, for masks of 159,010 words.
 """
 SHORT_BLOCK = 4
 """Words of a block of Philox. XLA does not keep longer blocks, those of ChaCha20, in registers: on a GPU the sum of a
