@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjax_priv.base import Channel, Received
 from fedjax_priv.channels import Fading
-from fedjax_priv.testing.laws import is_compiled, law, require, traced_once
+from fedjax_priv.testing.laws import assert_close, is_compiled, law, require, traced_once
 from fedjax_priv.testing.single_layer_round import cohort_of
 
 DRAWS = 8
@@ -67,7 +67,7 @@ def check_channel(channel: Channel, *, num_clients: int = 7, num_params: int = 5
         if not is_compiled(variant):
             with law(14, "a channel must do the same with and without jit"):
                 compiled = jax.jit(lambda *args: _through(channel, *args))(key, y, who, rows)
-                chex.assert_trees_all_close((sent, alive, online, received), compiled, rtol=1e-5, atol=1e-6)
+                assert_close((sent, alive, online, received), compiled, rtol=1e-5)
 
 
 def check_fading(fading: Fading, *, num_clients: int = 7, variant: Callable = jax.jit) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import chex
 import jax
+import numpy as np
+from jaxtyping import PyTree
 
 LAWS: Mapping[int, str] = MappingProxyType({
     1: "round trip",
@@ -42,6 +44,17 @@ def law(number: int, why: str) -> Iterator[None]:
         yield
     except AssertionError as found:
         raise AssertionError(f"law {number} ({LAWS[number]}): {why}; {found}") from found
+
+
+def assert_close(found: PyTree, expected: PyTree, rtol: float) -> None:
+    """Leaves differ by at most `rtol` of their largest entry: a small sum of large terms is rounded as those are.
+
+    Raises:
+      AssertionError: an entry is further away, or the structures or shapes differ.
+    """
+    chex.assert_trees_all_equal_shapes(found, expected)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=0.0, atol=rtol * np.abs(b).max(initial=0.0))
 
 
 def traced_once(fn: Callable[..., Any]) -> Callable[..., Any]:

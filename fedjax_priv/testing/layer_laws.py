@@ -18,7 +18,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Kept, Key, Layer, Link, Sent
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.status import describe
-from fedjax_priv.testing.laws import is_compiled, law, require
+from fedjax_priv.testing.laws import assert_close, is_compiled, law, require
 from fedjax_priv.testing.single_layer_round import cohort_of, layer_round, run_layer, survivors, wire
 from fedjax_priv.testing.uniformity import are_uniform
 
@@ -115,7 +115,7 @@ def check_variant(case: Case, variant: Callable) -> None:
         chex.assert_trees_all_equal_shapes_and_dtypes(other, compiled)
         exact, close = (_numbers((other, compiled), kind) for kind in (jnp.integer, jnp.floating))
         chex.assert_trees_all_equal(*exact)
-        chex.assert_trees_all_close(*close, rtol=1e-5, atol=1e-6)
+        assert_close(*close, rtol=1e-5)
 
 
 def check_state(case: Case) -> None:
