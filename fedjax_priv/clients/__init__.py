@@ -8,7 +8,8 @@
   `staleness_factors`: the server's weights of stale updates in a secure sum.
 - `cohort_rows`: helpers of all draws.
 - `bounded_updates`: weighted and clipped updates, bounded for any data of a client.
-- `local_training`: local SGD and FedSGD. `narrowing`: clients that are done drop out of a loop.
+- `local_training`: local SGD and FedSGD. `full_gradients`: of all samples of a client, piece by piece. `narrowing`:
+  clients that are done drop out of a loop.
 - `minibatches`: batches of each client's samples. `shuffles`: their order, as far as it is used.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise. `random_losses`: losses that draw.
 - `local_steps`: what local training states about its steps, for privacy theorems and FedNova.

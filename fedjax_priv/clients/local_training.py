@@ -16,11 +16,12 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import ClientData, Cohort, Key, Local, Rows, Stated
-from fedjax_priv.clients.batch_gradients import batch_gradient, mean_gradient, with_noise
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
+from fedjax_priv.clients.batch_gradients import batch_gradient, with_noise
 from fedjax_priv.clients.control_variates import corrected_step
+from fedjax_priv.clients.full_gradients import full_gradients
 from fedjax_priv.clients.local_steps import Form, LocalSteps
-from fedjax_priv.clients.minibatches import all_samples, next_batch, no_order, per_epoch, room
+from fedjax_priv.clients.minibatches import all_samples, clients_at, next_batch, no_order, per_epoch, room
 from fedjax_priv.clients.narrowing import narrowing_loop
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.clients.random_losses import GiveKeys, keyed
@@ -176,8 +177,7 @@ def local_sgd(
 def fedsgd(loss: Loss) -> Local:
     """FedSGD: the update is the gradient of the client's mean loss over all its samples, at the shared parameters.
 
-    All clients have the same parameters, so products with them run as one large product for all clients. A client
-    without samples has update 0 and loss 0.
+    A client without samples has update 0 and loss 0.
 
     Args:
       loss: `(params, examples [k, ...]) -> [k]`.
@@ -189,10 +189,11 @@ def fedsgd(loss: Loss) -> Local:
       >>> local = fedsgd(lambda params, x: x @ params)
     """
     loss = checked_loss(loss)
-    gradient = jax.vmap(mean_gradient(loss), in_axes=(None, 0, 0))
+    gradients = full_gradients(loss)
 
     def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
-        total, grads = gradient(params, *_all_samples(key, data, cohort))
+        _capacity(data, 1)
+        total, grads = gradients(params, data)
         update = rows_where(data.count > 0, _ravel(grads), jnp.zeros((), jnp.float32))
         return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
 
@@ -295,12 +296,10 @@ def _training(
 
 
 def _at(block: _Block, place: Array) -> _Block:
-    """The clients of a block at some places; their samples stay where they are."""
+    """The clients of a block at some places."""
     take = lambda rows: jax.tree.map(lambda a: a[place], rows)
-    examples = block.data.examples
-    rows = Rows(examples.among, examples.row[place]) if isinstance(examples, Rows) else Rows(examples, place)
     rate = block.rate[place] if block.rate.ndim else block.rate
-    data = ClientData(rows, block.data.count[place])
+    data = clients_at(block.data, place)
     return _Block(take(block.keys), data, rate, block.end[place], take(block.start), take(block.added))
 
 

@@ -73,6 +73,13 @@ def samples_at(examples: PyTree, place: Int[Array, "b k"]) -> PyTree:
     return jax.tree.map(lambda a: jax.vmap(lambda rows, at: rows[at])(a, place), examples)
 
 
+def clients_at(data: ClientData, place: Int[Array, " k"]) -> ClientData:
+    """The clients of a block at some places; their samples stay where they are."""
+    examples = data.examples
+    rows = Rows(examples.among, examples.row[place]) if isinstance(examples, Rows) else Rows(examples, place)
+    return ClientData(rows, data.count[place])
+
+
 def all_samples(examples: PyTree) -> PyTree:
     """All samples of each client of a block, `[b, m, ...]`."""
     return jax.tree.map(lambda a: a[examples.row], examples.among) if isinstance(examples, Rows) else examples
