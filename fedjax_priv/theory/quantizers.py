@@ -56,7 +56,7 @@ def qsgd_bits(num_params: Numbers, levels: Numbers) -> Result:
       15732.0
     """
     d, levels = _validate.integer(num_params=num_params), _validate.integer(levels=levels)
-    return 32 + d * (1 + np.ceil(np.log2(levels + 1)))
+    return 32 + d * (1 + np.frexp(levels)[1])  # the logarithm of 2**49 + 1 is rounded to 49
 
 
 def uniform_error(vector: np.ndarray, bits: int, limit: float) -> np.float64:

@@ -100,6 +100,37 @@ def krum_kappa(
     return np.where(honest > 0, (6 - 4 * fewer / others) * (n - f) / np.maximum(honest, 1), np.inf)[()]
 
 
+def smea_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`4 f / (n - 2f)`, exact in any dimension. Arguments and errors are those of `least_kappa`.
+
+    The chosen rows share n - 2f or more with the honest ones. The mean of a shared part is off the mean of either set
+    by at most `sqrt(f / (n - 2f))` times the root of its top eigenvalue, and that of the chosen set is not larger
+    (Allouah et al. 2023, "On the privacy-robustness-utility trilemma", have the idea). Attained by n - 2f rows at 0, f
+    honest ones at 1 and f others just above -1.
+
+    Examples:
+      >>> print(smea_kappa(10, 2).round(3))
+      1.333
+    """
+    return 4 * least_kappa(num_rows, num_byzantine)
+
+
+def mda_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`8 f^2 / (n - f)`, an upper bound. Arguments and errors are those of `least_kappa`.
+
+    The error of MDA is at most `2 f / (n - f)` times the largest distance of two honest rows (Farhadkhani et al. 2022),
+    whose square is at most `2 (n - f)` times the honest variance. The bound grows with n at a fixed fraction of
+    Byzantine rows. So does the true kappa, which is at least `(f + 1)^2 / (n - f - 1)`: honest rows at 0, but one at 1,
+    and Byzantine ones just above -1.
+
+    Examples:
+      >>> print(mda_kappa(10, 2), mda_kappa(100, 20))
+      4.0 40.0
+    """
+    n, f = _checked(num_rows, num_byzantine)
+    return 8 * f**2 / (n - f)
+
+
 def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
     """`8 f / (n - f) (kappa + 1)`, an upper bound for a rule after nearest-neighbour mixing.
 
@@ -122,6 +153,27 @@ def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Re
     """
     n, f = _checked(num_rows, num_byzantine)
     return 8 * f / (n - f) * (_validate.real("[0, inf)", kappa=kappa) + 1)
+
+
+def arc_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`kappa + 2 f / (n - 2f)`, an upper bound for a rule after `aggregators.arc` (Allouah et al. 2025).
+
+    At most `2 f (n - f) / n` honest rows are clipped. If this moves the honest mean by b, it lowers the honest variance
+    by `(n - 2f) / (2 f) b^2` or more. No such bound holds for clipping to a given norm.
+
+    Args:
+      kappa: of the rule alone, at least 0.
+      num_rows: n.
+      num_byzantine: f, at least 0 and below n/2.
+
+    Raises:
+      ValueError: an argument is out of range.
+
+    Examples:
+      >>> print(arc_kappa(trimmed_mean_kappa(10, 2), 10, 2))  # three times as large
+      1.0
+    """
+    return _validate.real("[0, inf)", kappa=kappa) + 2 * least_kappa(num_rows, num_byzantine)
 
 
 def _checked(num_rows: Numbers, num_byzantine: Numbers) -> tuple[np.ndarray, np.ndarray]:

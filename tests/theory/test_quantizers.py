@@ -30,6 +30,13 @@ def test_qsgd(levels):
     assert theory.qsgd_bits(50, levels) == 32 + 50 * (1 + {1: 1, 4: 3}[levels])
 
 
+@pytest.mark.parametrize("bits", [1, 2, 31, 48, 49, 52])
+def test_bits_at_powers_of_two(bits):
+    """The largest number of levels for so many bits, and one level more."""
+    assert theory.qsgd_bits(10, 2**bits - 1) == 32 + 10 * (1 + bits)
+    assert theory.qsgd_bits(10, 2**bits) == 32 + 10 * (2 + bits)
+
+
 def test_uniform_levels():
     step = 2 * 4.0 / 7
     rows = step * drawn((V + 4.0) / step) - 4.0

@@ -4,12 +4,16 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
+from aggregators import references
 from fedjax_priv.theory.robust_rules import (
+    arc_kappa,
     coordinate_median_kappa,
     geometric_median_kappa,
     krum_kappa,
     least_kappa,
+    mda_kappa,
     mixed_kappa,
+    smea_kappa,
     trimmed_mean_kappa,
 )
 from helpers import refuses
@@ -65,6 +69,75 @@ def test_a_wrong_denominator_is_found_out():
     ratio = honest.mean() ** 2 / honest.var()
     assert least_kappa(n, f) == pytest.approx(ratio)
     assert f / n < ratio and f / (n - f) < ratio
+
+
+def ratio(direction, honest):
+    return ((direction - honest.mean(0)) ** 2).sum() / honest.var(0).sum()
+
+
+def line(*groups):
+    """Rows on a line in the plane, `(how many, where)`, Byzantine ones first."""
+    return np.concatenate([np.tile([float(at), 0.0], (many, 1)) for many, at in groups])
+
+
+def climbed(rule, f, rows, rng, steps=150):
+    """The largest ratio on a climb by random changes of some rows, of rules for which the scale does not matter."""
+    best = ratio(rule(rows, f), rows[f:])
+    for size in np.geomspace(1, 0.01, steps):
+        tried = rows + size * rng.normal(size=rows.shape) * (rng.uniform(size=(len(rows), 1)) < 0.5)
+        tried /= np.sqrt(tried[f:].var(0).sum())
+        found = ratio(rule(tried, f), tried[f:])
+        best, rows = max((best, 0, rows), (found, 1, tried))[::2]
+    return best
+
+
+OF_SUBSETS = [(3, 1), (5, 1), (5, 2), (6, 2), (7, 2)]
+
+
+@pytest.mark.parametrize(("n", "f"), OF_SUBSETS)
+def test_rules_of_the_closest_rows(n, f):
+    """Traps reach the exact kappa of SMEA and a lower bound of MDA's; no climb exceeds what is proved."""
+    rng, near = np.random.default_rng(n), -1 + 1e-6
+    thirds = line((f, near), (n - 2 * f, 0), (f, 1))
+    assert ratio(references.smea(thirds, f), thirds[f:]) == pytest.approx(smea_kappa(n, f), rel=1e-4)
+    one_far = line((f, near), (n - f - 1, 0), (1, 1))
+    least = (f + 1) ** 2 / (n - f - 1)
+    assert ratio(references.mda(one_far, f), one_far[f:]) == pytest.approx(least, rel=1e-4)
+    assert least <= mda_kappa(n, f) * (1 + 1e-12)
+    for rule, proved in ((references.smea, smea_kappa), (references.mda, mda_kappa)):
+        for rows in (rng.normal(size=(n, 2)), thirds + 0.01 * rng.normal(size=(n, 2))):
+            assert climbed(rule, f, rows, rng) <= proved(n, f) * (1 + 1e-9)
+
+
+def test_the_bound_of_mda_is_exact_for_three_rows():
+    assert mda_kappa(3, 1) == 4 == (1 + 1) ** 2 / (3 - 1 - 1)
+
+
+@pytest.mark.parametrize(("n", "f"), [(3, 1), (5, 2), (7, 2)])
+def test_adaptive_clipping_adds_twice_the_least_kappa(n, f):
+    """Around the origin and elsewhere: where rows are matters if they are clipped. Climbs reach half of the bound."""
+    rng = np.random.default_rng(n)
+    rule = lambda x, f: references.trimmed(references.arc(x, f), f)
+    rows = (rng.normal(size=(n, 2)) + rng.normal(size=2) for _ in range(8))
+    found = max(climbed(rule, f, each, rng) for each in rows)
+    assert 0.3 < found / arc_kappa(trimmed_mean_kappa(n, f), n, f) <= 1
+
+
+def lost_and_moved(rows, f):
+    """By how much clipping lowers the honest variance, and the part of it that `arc_kappa` counts on."""
+    honest, kept = rows[f:], references.arc(rows, f)[f:]
+    moved = ((honest.mean(0) - kept.mean(0)) ** 2).sum()
+    return honest.var(0).sum() - kept.var(0).sum(), moved * (len(rows) - 2 * f) / (2 * f)
+
+
+def test_clipping_lowers_the_honest_variance_by_what_it_moves_the_mean():
+    """The step of the proof of `arc_kappa`: with equality if half of the honest rows are clipped to the others."""
+    assert lost_and_moved(line((2, 0.5), (3, 1), (3, 2)), 2) == pytest.approx((0.25, 0.25))
+    rng = np.random.default_rng(0)
+    for n, f in rng.choice([(3, 1), (5, 2), (7, 2), (8, 2), (9, 3)], 1000):
+        rows = rng.normal(size=(n, 2)) * np.exp(2 * rng.normal(size=(n, 1))) + rng.normal(size=2)
+        lost, moved = lost_and_moved(rows, f)
+        assert lost >= moved - 1e-12 * rows[f:].var(0).sum()
 
 
 test_bad_arguments = refuses(
