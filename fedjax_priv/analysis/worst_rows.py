@@ -67,7 +67,8 @@ def kappa_search(
     line, but not all, and searches stop at different inputs. A search tries 60 random changes to half of the rows and
     keeps the best one if it increases kappa; steps grow on success and shrink otherwise. For each number of
     coordinates, the first search starts at the worst of many inputs of two to four points; half of the others start
-    near zeros and ones. A search is one compiled program without derivatives, so it works for any rule.
+    near zeros and ones. A search is one compiled program without derivatives, so it works for any rule. All inputs have
+    the honest mean 0. So it may find far too little for a rule to which the origin matters, as after `aggregators.arc`.
 
     Args:
       key: of the search.

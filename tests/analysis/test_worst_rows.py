@@ -110,6 +110,7 @@ WITHOUT = {
     "weiszfeld": (aggregators.weiszfeld(), [[1e6, 0]] * F),
     "weiszfeld, byzfl": (aggregators.weiszfeld(3, 0.1, "zero"), [[0, 0]] * F),
     "centered_clipping": (aggregators.centered_clipping(0.1), [[1, 1]] * F),
+    "clipping": (aggregators.pre_aggregated(aggregators.clipping(0.5), aggregators.trimmed_mean(F)), [[1, 1]] * F),
     "filter_l2": (aggregators.filter_l2(1.0), [[2, 1]] * F),
     "norm_trimming": (aggregators.norm_trimming(F / N), [[-0.9, -0.9]] * F),
     "sign_guard": (aggregators.sign_guard(1.0), [[0.5, 0.5]] * F),
@@ -130,6 +131,13 @@ def test_rules_without_a_certificate(name):
     assert compiled(MEDIAN)(rows) < coordinate_median_kappa(N, F) * (1 + 1e-3)
     assert compiled(KRUM)(rows) < krum_kappa(N, F)
     assert compiled(CAF)(rows) < 10
+
+
+def test_sequential_clipping_has_no_certificate():
+    """It draws, so it is called with a key."""
+    rows = 1 + 1e-3 * np.random.default_rng(2).normal(size=(N, 2))
+    direction = np.asarray(aggregators.sequential_centered_clipping(0.1, size=2)(rows, key=KEY))
+    assert ratio(rows, direction) > 1e4
 
 
 test_what_kappa_is_not_of = refuses(

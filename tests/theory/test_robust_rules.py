@@ -86,8 +86,8 @@ def climbed(rule, f, rows, rng, steps=150):
     for size in np.geomspace(1, 0.01, steps):
         tried = rows + size * rng.normal(size=rows.shape) * (rng.uniform(size=(len(rows), 1)) < 0.5)
         tried /= np.sqrt(tried[f:].var(0).sum())
-        found = ratio(rule(tried, f), tried[f:])
-        best, rows = max((best, 0, rows), (found, 1, tried))[::2]
+        if (found := ratio(rule(tried, f), tried[f:])) > best:
+            best, rows = found, tried
     return best
 
 
@@ -115,12 +115,12 @@ def test_the_bound_of_mda_is_exact_for_three_rows():
 
 @pytest.mark.parametrize(("n", "f"), [(3, 1), (5, 2), (7, 2)])
 def test_adaptive_clipping_adds_twice_the_least_kappa(n, f):
-    """Around the origin and elsewhere: where rows are matters if they are clipped. Climbs reach half of the bound."""
+    """Where rows are matters if they are clipped. Climbs come near half of the bound."""
     rng = np.random.default_rng(n)
     rule = lambda x, f: references.trimmed(references.arc(x, f), f)
     rows = (rng.normal(size=(n, 2)) + rng.normal(size=2) for _ in range(8))
     found = max(climbed(rule, f, each, rng) for each in rows)
-    assert 0.3 < found / arc_kappa(trimmed_mean_kappa(n, f), n, f) <= 1
+    assert 0.45 < found / arc_kappa(trimmed_mean_kappa(n, f), n, f) <= 1
 
 
 def lost_and_moved(rows, f):
