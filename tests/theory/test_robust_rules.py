@@ -127,7 +127,7 @@ def lost_and_moved(rows, f):
     """By how much clipping lowers the honest variance, and the part of it that `arc_kappa` counts on."""
     honest, kept = rows[f:], references.arc(rows, f)[f:]
     moved = ((honest.mean(0) - kept.mean(0)) ** 2).sum()
-    return honest.var(0).sum() - kept.var(0).sum(), moved * (len(rows) - 2 * f) / (2 * f)
+    return honest.var(0).sum() - kept.var(0).sum(), moved / arc_kappa(0.0, len(rows), f)
 
 
 def test_clipping_lowers_the_honest_variance_by_what_it_moves_the_mean():
