@@ -183,7 +183,8 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions, release: Re
 def _few(data: ClientData, samples: int) -> ClientData:
     """The first samples of each client."""
     examples = jax.tree.map(lambda rows: jnp.asarray(rows)[:, :samples], data.examples)
-    return ClientData(examples, jnp.minimum(jnp.asarray(data.count), samples))
+    room = jax.tree.leaves(examples)[0].shape[1]
+    return ClientData(examples, jnp.minimum(jnp.asarray(data.count), room))
 
 
 def _seen_by(adversary: str, entries: list[Entry]) -> list[Entry]:

@@ -18,13 +18,14 @@ from fedjax_priv.cli.axes import parse_axes
 from fedjax_priv.cli.byzantine import check_attackers
 from fedjax_priv.cli.experiment import experiment, options_by_part
 from fedjax_priv.cli.launch import Launch, join
-from fedjax_priv.cli.options import options_of, pick
+from fedjax_priv.cli.options import REQUIRED, options_of, pick
 from fedjax_priv.cli.program_cache import folder_of_whole_programs
 from fedjax_priv.cli.result_tables import Row, all_failed, run_rows, show_runs, show_summaries
 from fedjax_priv.cli.run_options import RunOptions
 from fedjax_priv.engine import processes
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import show as show_ledger
+from fedjax_priv.runs import checks
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.failures import EveryRoundFailed
 from fedjax_priv.runs.programs.kept_programs import KeptPrograms
@@ -90,6 +91,7 @@ def sweep(system: str, values: Mapping[str, Any]) -> Outcome:
     """
     options = _run_options(values)
     axes = _axes(system, values["axis"])
+    _check_given_once(system, values, axes)
     budget.check(budget.BudgetOptions(values["delta"]))
     check_attackers(values, axes)
     keep = _keep(system, options, values, without={"axis", "static", *axes} - {"seed"})
@@ -131,7 +133,7 @@ def ledger_of(folder: pathlib.Path) -> list[budget.LedgerRow]:
 def _run_options(values: Mapping[str, Any]) -> RunOptions:
     options = RunOptions(**pick(options_of(RunOptions), values))
     _validate.seed(seed=options.seed)
-    _validate.integer(rounds=options.rounds, every=options.every)
+    checks.check_rounds(options.rounds, options.every)
     if options.checkpoint_every is not None:
         _validate.integer(checkpoint_every=options.checkpoint_every)
         _validate.divides({"every": options.every}, checkpoint_every=options.checkpoint_every)
@@ -144,6 +146,14 @@ def _axes(system: str, texts: Sequence[str]) -> dict[str, list[Any]]:
     fixed = {*parts["data"], *parts["model"], *common} - {"seed"}
     free = {name: option for options in parts.values() for name, option in options.items() if name not in fixed}
     return parse_axes(texts, {**free, "seed": common["seed"]}, fixed)
+
+
+def _check_given_once(system: str, values: Mapping[str, Any], axes: Mapping[str, Any]) -> None:
+    """Refuse a value of an option that an axis replaces; the two seeds are combined."""
+    options = {name: option for part in options_by_part(system).values() for name, option in part.items()}
+    for name in axes:
+        if name in options and options[name].default not in (REQUIRED, values[name]):
+            raise ValueError(f"{name} must not be given with an axis of that name, got {values[name]}")
 
 
 def _programs(system: str, values: Mapping[str, Any]) -> KeptPrograms | None:

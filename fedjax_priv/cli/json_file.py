@@ -20,8 +20,7 @@ def check_place(file: pathlib.Path | None) -> None:
         return
     if not file.parent.is_dir():
         raise FileNotFoundError(f"json must be a file in a folder that exists, got {file}")
-    if file.exists():
-        raise FileExistsError(f"json must be a new file, got {file}")
+    _check_new(file)
     atomic_file.check_folder(file.parent)
 
 
@@ -29,7 +28,16 @@ def write(file: pathlib.Path | None, rows: Sequence[Any]) -> None:
     """Write NamedTuples, if there is a file to write.
 
     Of several processes the first one writes; asking which this is would start the devices of one that is alone.
+
+    Raises:
+      OSError: the file cannot be written, or was made since `check_place`, perhaps by this command.
     """
     if file is not None and (not jax.distributed.is_initialized() or processes.is_first()):
+        _check_new(file)
         with atomic_file.explained("write the json", file):
             atomic_file.write(file, atomic_file.to_json([row._asdict() for row in rows]))
+
+
+def _check_new(file: pathlib.Path) -> None:
+    if file.exists():
+        raise FileExistsError(f"json must be a new file, got {file}")

@@ -51,6 +51,8 @@ def plot(folders: Sequence[pathlib.Path], x: str, y: str, adversary: str | None,
     """
     if out.suffix not in FORMS:
         raise ValueError(f"out must end with one of {', '.join(FORMS)}, got {out}")
+    if adversary is not None and x != "epsilon":
+        raise ValueError(f"adversary must not be given unless x is epsilon, got {adversary!r} with x {x}")
     results = joined({folder: run_folder.load(folder) for folder in _runs(folders)}, spent=x == "epsilon")
     figure = curves(results, x, y, adversary=adversary)
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -143,8 +143,9 @@ def local_sgd(
         rate = rate_of(rounds)
         capacity = _capacity(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
-        end, most = duration(per_epoch(data.count, batch_size)), duration(math.ceil(capacity / batch_size))
+        most = duration(math.ceil(capacity / batch_size))
         _check_counted("num_steps" if num_epochs is None else "num_epochs", most, batch_size)
+        end = duration(per_epoch(data.count, batch_size))
         start = _start(params, velocity if carries else None, data, most * batch_size, has_velocity)
         added = None if added is None else jax.vmap(ravel_pytree(params)[1])(added)
         end = jnp.where(data.count > 0, end, 0)
@@ -159,8 +160,9 @@ def local_sgd(
         key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort, added: Array
     ) -> Corrected:
         rate = rate_of(memory.rounds if scheduled else ())
+        trained = apply(key, memory, params, data, cohort, added)
         taken = jnp.where(data.count > 0, duration(per_epoch(data.count, batch_size)), 0)
-        return *apply(key, memory, params, data, cohort, added), rate * taken.astype(jnp.float32)
+        return *trained, rate * taken.astype(jnp.float32)
 
     plain: Form = "momentum from zero" if has_velocity else "plain"
     pulled = not _is_zero(proximal)

@@ -18,6 +18,13 @@ from fedjax_priv.runs.records.manifest import plain
 from fedjax_priv.runs.records.run_writer import Keep
 
 
+def check_rounds(rounds: int, every: int) -> None:
+    """Raises ValueError unless both are integers >= 1, and int32, which numbers rounds, holds their number."""
+    _validate.integer(rounds=rounds, every=every)
+    if rounds >= 2**31:
+        raise ValueError(f"rounds must be below 2**31, got {rounds}")
+
+
 def check_key(key: Key) -> None:
     """Raises ValueError unless `key` is one typed key."""
     if not jnp.issubdtype(getattr(key, "dtype", np.void), jax.dtypes.prng_key) or key.shape:

@@ -138,7 +138,7 @@ def simulate_kept(
 
 
 def _check(key: Key, params: PyTree, data: ClientData | Pool, rounds: int, every: int) -> None:
-    _validate.integer(rounds=rounds, every=every)
+    checks.check_rounds(rounds, every)
     checks.check_key(key)
     check_params(params)
     if not isinstance(data, Pool):

@@ -90,13 +90,14 @@ def sweep(
     checks.check_shown(evaluate, log, progress)
     if isinstance(static, str) or not isinstance(static, Iterable):
         raise ValueError(f"static must be names of axes in a list, got {static!r}")
+    static = frozenset(static)
     if callable(params):
         _validate.takes("key", params=params)
     grid = checked_grid(axes)
     checks.check_keep(keep, dict(zip(grid.names, grid.labels, strict=True)))
     waves = Waves(
         make, grid, key, params, data, lengths=chunk_lengths(rounds, every), evaluate=evaluate,
-        static=frozenset(static), at_once=at_once, memory=memory, over=over,
+        static=static, at_once=at_once, memory=memory, over=over,
     )  # fmt: skip
     waves.check_rounds()
     about = manifest_with(
@@ -127,7 +128,7 @@ def _run(
 
 
 def _check(key: Key, rounds: int, every: int) -> None:
-    _validate.integer(rounds=rounds, every=every)
+    checks.check_rounds(rounds, every)
     checks.check_key(key)
     if jax.process_count() > 1:
         raise ValueError("sweep must run in one process; give each process its own part of the axes")

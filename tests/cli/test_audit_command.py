@@ -239,6 +239,13 @@ def test_a_contradiction_is_exit_status_1(traced, monkeypatch, capsys, tmp_path)
     assert all(word in shown for word in ("testable", "trials", "contradicts", "(Gaussian)"))
 
 
+def test_more_samples_than_clients_have_are_all_of_them(asked, monkeypatch):
+    monkeypatch.setattr(audit_command, "simulate", lambda *_, **__: made())
+    assert call(monkeypatch, "fedavg", "--samples", 2**40, "--trials", 100) == 0
+    ((subject, _, _),) = asked
+    assert subject.data.count.sum() == 1437, "the training set of digits"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -154,6 +154,15 @@ def test_the_help_says_that_a_folder_is_needed_and_that_an_axis_of_a_sweep_can_b
     assert "[PLOT OPTIONS] FOLDER [FOLDER ...]" in shown and "learning_rate" in shown and "(default: )" not in shown
 
 
+def test_the_table_does_not_replace_the_picture(tmp_path, capsys):
+    """Nor any file that this or another command made since it began."""
+    place = tmp_path / "plot.svg"
+    with pytest.raises(SystemExit) as stopped:
+        command("plot", recorded(tmp_path, "run", 0.9), "--out", place, "--json", place)
+    assert stopped.value.code == 2 and f"json must be a new file, got {place}" in capsys.readouterr().err
+    assert "<path" in place.read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -161,6 +170,10 @@ def test_the_help_says_that_a_folder_is_needed_and_that_an_axis_of_a_sweep_can_b
         (["missing"], "missing is not the folder of a run"),
         (["empty"], "folders must hold finished runs, got empty, which holds none"),
         (["run", "--x", "eps"], "x must be one of 'round', 'bytes', 'accuracy', got 'eps'"),
+        (
+            ["run", "--adversary", "server"],
+            "adversary must not be given unless x is epsilon, got 'server' with x round",
+        ),
         (["run", "--y", "f1"], "y must be one of 'accuracy', got 'f1'"),
         (["run", "--out", "plot.jpg"], "out must end with one of .svg, .pdf, .png, got plot.jpg"),
     ],

@@ -207,10 +207,11 @@ def test_a_batch_larger_than_the_data_is_an_error():
         jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
 
 
+@pytest.mark.parametrize("steps", [2**28, 2**40])
 @pytest.mark.parametrize("name", ["num_epochs", "num_steps"])
-def test_more_steps_than_int32_counts_are_refused(name):
-    local = local_sgd(LOSS, learning_rate=0.1, batch_size=8, **{name: 2**28})
-    said = f"^{name} must give a client fewer than 2[*][*]31 samples a round, got {2**28} steps of batch_size = 8"
+def test_more_steps_than_int32_counts_are_refused(name, steps):
+    local = local_sgd(LOSS, learning_rate=0.1, batch_size=8, **{name: steps})
+    said = f"^{name} must give a client fewer than 2[*][*]31 samples a round, got {steps} steps of batch_size = 8"
     with pytest.raises(ValueError, match=said):
         jax.eval_shape(local.apply, KEY, (), PARAMS, DATA, cohort(CLIENT))
 

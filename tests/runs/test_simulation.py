@@ -314,6 +314,7 @@ def simulated(how):
 test_bad_arguments = refuses(
     simulated,
     (dict(rounds=0), "rounds must be an integer >= 1"),
+    (dict(rounds=2**31, every=2**31), r"rounds must be below 2\*\*31, got 2147483648"),
     (dict(every=0), "every must be an integer >= 1"),
     (dict(key=jax.random.key_data(KEY)), "key must be one typed key, .*, got an old-style key of jax.random.PRNGKey"),
     (dict(params={"w": np.ones(2)}), r"params must have float32 leaves, got float64 in params\['w'\]"),

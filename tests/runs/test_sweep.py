@@ -305,6 +305,15 @@ def test_sigterm_between_two_waves_ends_the_process(tmp_path, capsys):
     assert "SIGTERM before wave 1: resume" in capsys.readouterr().err
 
 
+def test_static_axes_may_come_from_a_generator_and_the_result_names_them(tmp_path):
+    how, keep = dict(make=pulling, rounds=2), Keep(tmp_path / "a")
+    first = run({"rate": [0.5, 0.25]}, static=(name for name in ["rate"]), keep=keep, **how)
+    assert first.attrs["static"] == '["rate"]' and first.attrs["programs"] == 2
+    xr.testing.assert_identical(
+        run({"rate": [0.5, 0.25]}, static=["rate"], keep=keep._replace(resume=True), **how), first
+    )
+
+
 def test_numbers_of_which_one_has_a_point_are_one_program():
     assert run({"rate": [1, 0.5]}, make=pulling, rounds=2).attrs["programs"] == 1
 
@@ -330,6 +339,7 @@ test_bad_arguments = refuses(
     ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
     ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),
+    ({"rate": [0.1]}, dict(rounds=2**40, every=2**40), r"rounds must be below 2\*\*31"),
     (
         {"speed": [0.1]},
         dict(make=lambda rate: None),

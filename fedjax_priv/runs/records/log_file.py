@@ -50,8 +50,15 @@ def read(folder: pathlib.Path) -> list[dict[str, Any]]:
 
 
 def truncate(folder: pathlib.Path, keep: Callable[[dict[str, Any]], bool]) -> None:
-    """Keeps only the lines for which `keep` is true, as when a run starts again from an earlier round."""
-    lines = [atomic_file.to_json(record, indent=None) for record in read(folder) if keep(record)]
+    """Keeps only the lines for which `keep` is true, as when a run starts again from an earlier round.
+
+    Raises:
+      ValueError: a line is broken, or lacks what `keep` reads.
+    """
+    try:
+        lines = [atomic_file.to_json(record, indent=None) for record in read(folder) if keep(record)]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{folder / LOG} is broken: a line is not that of a run, {error!r}") from error
     with atomic_file.explained("write the log", folder / LOG):
         atomic_file.write(folder / LOG, b"".join(lines))
 

@@ -57,6 +57,13 @@ def test_the_log_is_cut_where_a_run_starts_again(folder):
     assert (folder / "log.jsonl").read_text() == '{"round": 0}\n{"round": 1}\n{"round": 2}\n'
 
 
+def test_a_line_that_is_not_of_a_run_cannot_be_cut_by_its_round(folder):
+    (folder / "log.jsonl").write_text('{"round": 1}\n{"day": 1}\n')
+    with pytest.raises(ValueError, match=r"log.jsonl is broken: a line is not that of a run, KeyError\('round'\)$"):
+        log_file.truncate(folder, lambda record: record["round"] <= 2)
+    assert len(log_file.read(folder)) == 2, "nothing is lost"
+
+
 def test_a_line_that_does_not_fit_on_the_disk_is_taken_back(folder, monkeypatch):
     """The limit of a file's size stands in for the disk: the line is written in part."""
     import resource
