@@ -65,7 +65,7 @@ def sweep(
       static: numeric axes that change shapes or control flow.
       at_once: at most so many runs in a wave, but at least one per device if runs are divided. If not given, as many
         as `memory` holds.
-      memory: bytes that a wave may take on each device; by default half of the free memory.
+      memory: bytes that a wave may take on each device, not with `at_once`; by default half of the free memory.
       over: what is divided among the devices: "runs" (each device computes whole runs) or the "clients" of all runs.
         "auto" divides runs if every device then gets at least one, else clients.
       keep: folder to write the sweep to; the sweep can be resumed from it, also in the middle of a wave.

@@ -337,6 +337,11 @@ test_bad_arguments = refuses(
     ({"rate": [0.1]}, dict(static=["speed"]), r"static must be names of axes, got \['speed'\]"),
     ({"rate": [0.1]}, dict(params=lambda: PARAMS), r"params must be a function of \(key\), got one of \(\)"),
     ({"rate": [0.1]}, dict(at_once=0), "at_once must be an integer >= 1"),
+    (
+        {"rate": [0.1]},
+        dict(at_once=2, memory=1.0),
+        "memory must not be given with at_once = 2, which says it all, got 1.0",
+    ),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
     ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),
     ({"rate": [0.1]}, dict(rounds=2**40, every=2**40), r"rounds must be below 2\*\*31"),
