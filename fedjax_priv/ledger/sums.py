@@ -61,8 +61,9 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     proposed = isinstance(release, ProposedCoordinates)
     told = " and ".join([REPORTS] + ["what each client proposes"] * proposed + ["whose proof fails"] * proved)
     hidden = f"{honest} or more neither {lost} nor colluding"
+    conditions = [opening.condition, release.condition if isinstance(release, Sum) else ""]
     note = f"sums over {of} of {size} clients, {hidden}, and nothing else but {told}"
-    note += f" {opening.condition}" if opening.condition else ""
+    note += f" {' and '.join(filter(None, conditions))}" if any(conditions) else ""
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 
 
@@ -79,7 +80,10 @@ def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
     if release.masks is None:
         return release.opening
     quorum = release.masks.quorum
-    return Opening(quorum.threshold, quorum.threshold, "" if quorum.complete else CONNECTED)
+    if quorum.complete:
+        return Opening(quorum.threshold, quorum.threshold)
+    every_pair = quorum.holders - 1  # whoever agreed on all masks of a client needs none of its shares
+    return Opening(quorum.threshold, min(quorum.threshold, every_pair), CONNECTED)
 
 
 def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:

@@ -61,6 +61,7 @@ class Sum(NamedTuple):
     masks: Protocol | None = None  # how uploads are masked; None: by a protocol of another kind
     group_size: int | None = None  # clients in a sum; None: all of a round
     opening: Opening | None = None  # of masks of another kind; None: not known, or as `masks` say
+    condition: str = ""  # under which what is opened tells no more than one sum of updates, in words
 
 
 class SparseSum(NamedTuple):

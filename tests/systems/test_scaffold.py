@@ -13,8 +13,9 @@ from fedjax_priv.audit.canaries import sending
 from fedjax_priv.base import ClientData, Local, Received
 from fedjax_priv.clients import bounded, fedsgd, local_sgd, normalized
 from fedjax_priv.clients.control_variates import controlled
+from fedjax_priv.crypto import field
 from fedjax_priv.status import Status
-from fedjax_priv.systems.in_the_clear.scaffold import _mean_and_control
+from fedjax_priv.systems.in_the_clear.scaffold import EQUAL_STEPS, _mean_and_control
 from fedjax_priv.testing import cohort_of
 from helpers import mesh_of, same_bits
 
@@ -226,6 +227,58 @@ def test_floats_are_summed_without_bounds_if_asked():
         for exact, how in ((True, {}), (False, {"exact": False}))
     }
     assert found == {True: Status.FIELD_OVERFLOW, False: 0}
+
+
+def test_whose_data_they_are_shows_in_masked_uploads_alone():
+    """Clients 0 and 1 change places. Numbers are binary fractions, so that no sum is rounded."""
+    centres = RNG.integers(-64, 65, (8, D)).astype(np.float32) / 16
+    curves = 2.0 ** RNG.integers(0, 2, (8, D)).astype(np.float32)
+    local = trained(learning_rate=0.25, num_epochs=1)
+    system = made(local, num_clients=8, secure=True, neighbours=4, observe=whole)
+
+    def seen(order):
+        data = samples_of(centres[order], curves[order], np.full(8, BATCH))
+        state, rounds = system.init(KEY, jnp.zeros(D), data), []
+        for _ in range(3):
+            state, info = step(KEY, state, data)
+            rounds.append(info.observed)
+        return state, rounds
+
+    step = jax.jit(system.step)
+    (after, views), (swapped, others) = seen(np.arange(8)), seen(np.array([1, 0, *range(2, 8)]))
+    assert same_bits((after.params, after.aggregate), (swapped.params, swapped.aggregate)) and after.aggregate.any()
+    for view, other in zip(views, others, strict=True):
+        assert view.alive.all() and view.rows.value.any()
+        assert not np.asarray(view.uploads != other.uploads)[2:].any()
+        assert same_bits(view._replace(uploads=()), other._replace(uploads=()))
+    assert np.asarray(views[0].uploads != others[0].uploads)[:2].any(1).all()
+
+
+def whole(view):
+    return view
+
+
+def read_from_sums(count):
+    """What two sums under masks give of the last client, if it alone takes another number of steps; and its update."""
+    data = samples_of(CENTRES, CURVES, np.array(count))
+    (_, before, _), (_, info) = rounds_of(usual(secure=True, elide=True, observe=whole), 2, data)
+    updates, changes = np.split(np.asarray(info.observed.rows.value[0], float), 2)
+    lengths = RATE * EPOCHS * -(-np.array(count) // BATCH)
+    mean_steps = changes + N * np.asarray(before.aggregate, float)
+    sent = np.asarray(field.to_signed(info.observed.uploads[-1, :D])) / 2.0**20  # in the clear, as masks are elided
+    return updates - lengths[0] * mean_steps, (1 - lengths[0] / lengths[-1]) * sent
+
+
+def test_who_takes_another_number_of_steps_than_all_others_is_read_from_both_sums():
+    alone, update = read_from_sums([16] * (N - 1) + [7])
+    np.testing.assert_allclose(alone, update, atol=2e-5)
+    assert abs(update).min() > 1e-3
+    np.testing.assert_allclose(read_from_sums([16] * N)[0], 0, atol=2e-5)  # equal steps: the second sum is the first
+
+
+def test_the_ledger_says_for_whom_two_sums_are_one():
+    notes = [entry.note for entry in ledger.ledger(made(secure=True), simulated(), DATA, delta=1e-5)]
+    assert all("nothing else but" in note and f" {EQUAL_STEPS};" in note for note in notes)
 
 
 NOISY = dict(sample_clip=1.0, gradient_noise=2.0, num_epochs=1, batch_size=1)

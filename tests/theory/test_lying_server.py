@@ -1,5 +1,6 @@
-"""How few users a server that lies about survivors reads: against a maximum flow, and the figures of known settings."""
+"""How few users a server that lies reads: against a maximum flow, all lists of small groups, figures that are known."""
 
+import itertools
 from inspect import unwrap
 
 import numpy as np
@@ -34,6 +35,39 @@ def test_the_smallest_sum_is_that_of_a_maximum_flow(num_clients, threshold, coll
     assert theory.smallest_sum(num_clients, threshold, colluding) == size
     assert can_read(num_clients, threshold, colluding, size)
     assert size == 1 or not can_read(num_clients, threshold, colluding, size - 1)
+
+
+def read_by_some_lists(honest, threshold, colluding, checked):
+    """The fewest honest users in a sum that any lists open, and whether any open both secrets of a user: all lists.
+
+    A list is a bit for each honest user, and contains all colluders; 0 is one that is refused. The first user's are
+    those of users 0 to k, as users may be renamed.
+    """
+    accepted = [number for number in range(2**honest) if number.bit_count() + colluding >= threshold]
+    told = [np.array([0, *(number for number in accepted if number >> user & 1)]) for user in range(honest)]
+    told[0] = told[0][told[0] & (told[0] + 1) == 0]
+    lists = np.stack([part.ravel() for part in np.meshgrid(*told, indexing="ij")])
+    signers = (lists[:, None] == lists).sum(1) + colluding
+    opens = (lists > 0) & (signers >= threshold if checked else True)
+    seeds = np.stack([(opens & (lists >> user & 1 == 1)).sum(0) for user in range(honest)])
+    seed_known, key_known = (number + colluding >= threshold for number in (seeds, opens.sum(0) - seeds))
+    both, masked = seed_known & key_known, (~key_known).sum(0)
+    summed = np.where((seed_known | key_known).all(0) & (masked > 0), masked, honest + 1)  # pairwise masks cancel
+    return min(int(summed.min()), 1 if both.any() else honest + 1), bool(both.any())
+
+
+@pytest.mark.parametrize("num_clients", [2, 3, 4, 5])
+def test_of_all_lists_none_opens_a_smaller_sum(num_clients):
+    for colluding, threshold in itertools.product(range(num_clients), range(2, num_clients + 1)):
+        if colluding >= threshold or (num_clients - colluding, threshold) == (5, 2):  # 16^5 lists
+            continue
+        about = num_clients, threshold, colluding
+        both = theory.opens_both(*about)
+        free, checked = (
+            read_by_some_lists(num_clients - colluding, threshold, colluding, one) for one in (False, True)
+        )
+        assert free == (theory.smallest_sum(*about), both)
+        assert checked == (theory.smallest_checked_sum(*about), both)
 
 
 def test_a_check_leaves_sums_of_all_honest_signers():

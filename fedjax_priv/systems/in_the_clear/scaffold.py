@@ -22,6 +22,9 @@ from fedjax_priv.systems._arguments import (
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Sum
 
+EQUAL_STEPS = "if all clients take equally many local steps, see systems.scaffold"
+"""Under which the sum of the changes of c_i follows from the sum of the updates."""
+
 
 @of_known_arguments
 def scaffold(
@@ -45,6 +48,10 @@ def scaffold(
     round a client receives 2 d numbers and sends 2 d.
 
     No noise is added, and c_i has no bound, so there is no privacy guarantee, unless local steps add noise.
+
+    With `secure` the server learns two sums. If all clients take equally many local steps, as with `num_steps` of
+    `local_sgd`, the second follows from the first. Otherwise the two together give a weighted sum without those clients
+    that take any one number of steps. So a client that takes another number than all others is read alone.
 
     Args:
       local: `local_sgd` or `fedsgd`.
@@ -81,7 +88,7 @@ def scaffold(
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=_mean_and_control(num_clients),
         num_clients=num_clients,
-        release=Sum(masks=secagg_protocol(group_size=size, **masks)) if secure else None,
+        release=Sum(masks=secagg_protocol(group_size=size, **masks), condition=EQUAL_STEPS) if secure else None,
         **run,
     )
 
