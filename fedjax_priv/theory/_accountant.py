@@ -5,7 +5,7 @@ order is composed separately, by privacy loss distributions, and the larger figu
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -85,8 +85,9 @@ def epsilon_by_round(delta: float, rounds: Sequence[tuple[Mechanism, int]], wide
 
     With more than 128 rounds, eps is computed after some of them; the others have the eps of the next computed one.
     """
-    last = float(epsilon_after(delta, _together(rounds), widening))
-    step, size = _grid(rounds, _COARSE)
+    kinds = _together(rounds)
+    last = float(epsilon_after(delta, kinds, widening))
+    step, size = _grid(kinds, _COARSE)
     stride = -(-sum(count for _, count in rounds) // _POINTS)
     of_orders = [_running(order, delta, rounds, step, size, stride) for order in range(len(rounds[0][0]))]
     found = np.append(np.max(of_orders, axis=0)[:-1], last)
@@ -105,18 +106,34 @@ def _together(rounds: Sequence[tuple[Mechanism, int]]) -> list[tuple[Mechanism, 
 def _running(
     order: int, delta: float, rounds: Sequence[tuple[Mechanism, int]], step: float, size: int, stride: int
 ) -> np.ndarray:
-    """Eps after each round in one order."""
-    found, so_far, losses = np.empty(0), None, {}
+    """Eps after each round in one order, computed once in `stride` rounds."""
+    found, so_far, losses, parts = [], None, {}, {}
+    for mechanisms in _in_strides(rounds, stride):
+        for mechanism, _ in mechanisms:
+            if id(mechanism) not in losses:
+                losses[id(mechanism)] = _one_loss(mechanism[order], step, size)
+        often = tuple((id(mechanism), count) for mechanism, count in mechanisms)
+        if often not in parts:
+            powers = [_power(losses[name], count) for name, count in often]
+            parts = {often: functools.reduce(lambda first, second: first.compose(second, _TAIL), powers)}
+        so_far = parts[often] if so_far is None else so_far.compose(parts[often], _TAIL)
+        found.append(np.full(sum(count for _, count in often), so_far.get_epsilon_for_delta(delta)))
+    return np.concatenate(found)
+
+
+def _in_strides(rounds: Sequence[tuple[Mechanism, int]], stride: int) -> Iterator[list[tuple[Mechanism, int]]]:
+    """The mechanisms of every `stride` rounds, each once with its count; the last stride may be shorter."""
+    part, room = [], stride
     for mechanism, count in rounds:
-        if id(mechanism) not in losses:
-            losses[id(mechanism)] = _one_loss(mechanism[order], step, size)
-        one = losses[id(mechanism)]
-        several = _power(one, stride) if stride <= count else one
-        whole, rest = divmod(count, stride)
-        for part, length in [(several, stride)] * whole + ([(_power(one, rest), rest)] if rest else []):
-            so_far = part if so_far is None else so_far.compose(part, _TAIL)
-            found = np.append(found, np.full(length, so_far.get_epsilon_for_delta(delta)))
-    return found
+        while count:
+            taken = min(count, room)
+            part.append((mechanism, taken))
+            count, room = count - taken, room - taken
+            if not room:
+                yield _together(part)
+                part, room = [], stride
+    if part:
+        yield _together(part)
 
 
 def _power(loss, count: int):

@@ -258,6 +258,17 @@ def test_rounds_that_are_left_out_have_eps_of_the_next():
     assert found[148] == found[149] > found[146]
 
 
+def test_rounds_of_two_kinds_in_turn_take_no_longer_than_rounds_of_one():
+    """Of 299 rounds, eps is computed after every third one, whatever they are; the last stride has two."""
+    one, other = Round(2.0, 0.02), Round(1.5, 0.03)
+    found = sampled_gaussian.epsilon_by_round(DELTA, [(one, 1), (other, 1)] * 149 + [(one, 1)])
+    assert found.shape == (299,) and len(np.unique(found)) == 100
+    for done, of_one in ((3, 2), (153, 77), (299, 150)):
+        exact = sampled_gaussian.epsilon(DELTA, [(one, of_one), (other, done - of_one)])
+        assert exact * (1 - 1e-5) <= found[done - 1] <= exact * (1 + 2e-3)
+        assert found[done - 3 if done < 299 else done - 2] == found[done - 1]
+
+
 def test_noise_and_rounds_for_an_eps():
     one = Round(rate=0.01)
     z = sampled_gaussian.noise_multiplier_for(1.0, DELTA, one, 1000)
