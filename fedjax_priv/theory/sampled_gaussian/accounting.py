@@ -129,7 +129,9 @@ def noise_multiplier_for(
 
 
 def _mechanisms(rounds: Any, neighbours: Neighbours) -> list[tuple[Mechanism, int]]:
-    return [(mechanism(one, neighbours), _validate.whole(rounds=count)) for one, count in checked_kinds(rounds)]
+    pairs = checked_kinds(rounds)
+    made = {name: mechanism(one, neighbours) for name, one in {id(one): one for one, _ in pairs}.items()}
+    return [(made[id(one)], _validate.whole(rounds=count)) for one, count in pairs]
 
 
 def checked_kinds(rounds: Any) -> Rounds:
