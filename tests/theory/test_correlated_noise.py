@@ -14,6 +14,7 @@ from scipy.stats import norm
 from fedjax_priv.theory import correlated_noise as cn
 from fedjax_priv.theory import gaussian, sampled_gaussian
 from fedjax_priv.theory.correlated_noise import Schedule, Workload
+from fedjax_priv.theory.correlated_noise.optimal import _banded_loss
 from fedjax_priv.theory.correlated_noise.sensitivity import padded
 from fedjax_priv.theory.sampled_gaussian import Round
 
@@ -236,6 +237,18 @@ def test_optimal_bands_are_a_minimum_for_momentum_too():
     np.testing.assert_allclose(cn.optimal_banded(n, 1), [1.0])
 
 
+def test_optimal_bands_of_many_rounds():
+    """No column nearby has a smaller error, and one whose error is no float64 ends no search."""
+    n = 20_000
+    column = cn.optimal_banded(n, 6)
+    error = lambda c: cn.root_mean_square(cn.toeplitz_error(c / np.linalg.norm(c), n))
+    for step in 1e-3 * np.random.default_rng(0).normal(size=(20, 6)):
+        assert error(column + step) > error(column)
+    far, slope = _banded_loss(np.array([-3.0]), cn.workload_column(2_000))
+    assert far > 100 + np.log(error(column))
+    assert slope == 0
+
+
 def test_optimal_buffers():
     """Little is left to gain over the best of all Toeplitz matrices, and one given by hand is far away."""
     n = 256
@@ -306,6 +319,7 @@ test_refusals = refused(
     (lambda: cn.buffered_column([1.0], [1.0], 4), r"decays must be in \[0, 1\)"),
     (lambda: cn.buffered_column([1.0], [0.1, 0.2], 4), "weights must be as many numbers as decays, 2"),
     (lambda: cn.optimal_banded(4, 5), "bands must be at most num_rounds = 4, got 5"),
+    (lambda: cn.optimal_banded(2**20, 257), "bands must be at most 256 at num_rounds = 1048576, whose search takes"),
     (lambda: cn.by_coins(Round(), [1.0, 0.5, 0.1], Schedule(9, 2)), "column must be at most separation = 2 numbers"),
     (lambda: cn.by_coins(Round(sampling="fixed size"), [1.0], Schedule(9, 2)), 'sampling must be "poisson"'),
     (lambda: cn.by_coins(Round(), [1.0], Schedule(9, 2, 1)), "participations must be None: .*, got 1"),

@@ -10,6 +10,7 @@ from fedjax_priv.theory.correlated_noise.sensitivity import Schedule, checked, t
 from fedjax_priv.theory.correlated_noise.workload import SGD, Workload, divided, multiplied, one, workload_column
 
 _CLOSE = {"maxiter": 5000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-9}
+_MOST, _BEYOND = 2**28, 1e3
 _CLOSE_ENOUGH = {"maxiter": 500, "ftol": 1e-11}
 _MOST_BUFFERS = 100  # more take minutes; papers use up to ten
 
@@ -24,7 +25,7 @@ def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.
 
     Args:
       num_rounds: n; the error is averaged over n rounds.
-      bands: at most n.
+      bands: at most n. The search takes some hundred times n * bands operations; n * bands may be up to 2**28.
       workload: of the server's optimizer.
 
     Returns:
@@ -39,6 +40,8 @@ def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.
     n, b = _validate.length(num_rounds=num_rounds), _validate.length(bands=bands)
     if b > n:
         _validate.fail("bands", bands, f"at most num_rounds = {n}")
+    if n * b > _MOST:
+        _validate.fail("bands", bands, f"at most {_MOST // n} at num_rounds = {n}, whose search takes minutes")
     column = square_root(b, workload)
     if b > 1:
         found = minimize(
@@ -51,14 +54,20 @@ def optimal_banded(num_rounds: int, bands: int, workload: Workload = SGD) -> np.
 def _banded_loss(later: np.ndarray, a: np.ndarray) -> tuple[float, np.ndarray]:
     """Log of the root mean square error of the column 1, c_1, ... scaled to norm 1, and its gradient in c_1, ...
 
-    As power series, B is b = a / c, and db = -(b / c) dc: the gradient is one transposed triangular solve.
+    As power series, B is b = a / c, and db = -(b / c) dc: the gradient is one transposed triangular solve. Over many
+    rounds some columns have an error beyond float64; a large number turns the search back.
     """
+    from scipy.signal import correlate  # slow to import
+
     n, c = len(a), np.concatenate([[1.0], later])
-    b = divided(a, c)
     weight = np.arange(n, 0, -1)
-    error, size = weight @ b**2, c @ c
+    with np.errstate(over="ignore", invalid="ignore"):
+        b = divided(a, c)
+        error, size = weight @ b**2, c @ c
+    if not np.isfinite(error):
+        return _BEYOND, np.zeros_like(later)
     back = divided((weight * b)[::-1], c)[::-1] / error
-    slope = np.correlate(back, b, "full")[n - 1 : n - 1 + len(c)]
+    slope = correlate(back, b, method="fft")[n - 1 : n - 1 + len(c)]
     return float(np.log(error / n * size) / 2), (c / size - slope)[1:]
 
 
