@@ -188,15 +188,15 @@ def test_what_a_layer_breaks_is_named(check, case, message):
 
 
 def test_entries_are_compared_with_the_largest_of_their_array():
-    expected = {"a": np.float32([100.0, 1e-3]), "b": np.float32([0.5, 0.0])}
+    expected = {"a": np.float32([100.0, 99.0, -100.0, 1e-3]), "b": np.float32([0.5, 0.0])}
     assert_close({"a": expected["a"] + np.float32(9e-4), "b": expected["b"] + np.float32(4e-6)}, expected, rtol=1e-5)
-    for name, off in {"a": 2e-3, "b": 9e-6}.items():
+    for name, off in {"a": 1.2e-3, "b": 6e-6}.items():
         with pytest.raises(AssertionError, match="Not equal to tolerance"):
             assert_close(expected | {name: expected[name] + np.float32(off)}, expected, rtol=1e-5)
     with pytest.raises(AssertionError, match="nan"):
-        assert_close(expected | {"a": np.float32([np.nan, 1e-3])}, expected, rtol=1e-5)
+        assert_close(expected | {"b": np.float32([np.nan, 1e-3])}, expected, rtol=1e-5)
     with pytest.raises(AssertionError, match="shapes"):
-        assert_close(expected, expected | {"b": np.zeros((2, 1), np.float32)}, rtol=1e-5)
+        assert_close(expected | {"b": np.zeros(2, np.float32)}, expected | {"b": np.float32(0)}, rtol=1e-5)
 
 
 def test_a_layer_without_what_it_decodes_to_is_no_case():
