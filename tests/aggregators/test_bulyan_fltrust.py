@@ -1,10 +1,16 @@
 """Bulyan against another counting of neighbours and another middle, and what FLTrust never does."""
 
+import contextlib
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from aggregators import references
 from fedjax_priv import aggregators
+from fedjax_priv.aggregators.numerics.around_median import mean_around_median
+from helpers import accelerator_forms
 
 ROWS = np.random.default_rng(5).normal(size=(16, 8)).astype(np.float32)
 SETTINGS = [(f, m) for f in (0, 2, 3) for m in (4 * f + 3, 16)]
@@ -86,3 +92,21 @@ def test_fltrust_has_no_direction_without_the_reference():
     np.testing.assert_allclose(
         rule(ROWS), references.fltrust(np.vstack([ROWS[2], np.delete(ROWS, 2, 0)]).astype(np.float64)), atol=1e-5
     )
+
+
+TIED = np.array([-1.6, -1.6, -1.6, -1.1, -0.98, -0.95, 0.69, 0.71, 0.73, 0.82])
+"""The middle is -0.965. If four values count, the last of them is any of three equal ones."""
+
+
+@pytest.mark.parametrize("d", [1, 2, 5])
+@pytest.mark.parametrize("form", [contextlib.nullcontext, accelerator_forms])
+def test_equal_distances_are_equal_in_a_program_that_scales_rows_first(d, form):
+    """Where a distance is computed for two uses, and the product of the scale goes into one of them alone."""
+    middle = lambda rows: mean_around_median(rows, jnp.isfinite(rows).all(1), jnp.int32(4))
+    scaled = jax.jit(jax.vmap(lambda rows, by: middle((rows - 0.01) / by)))
+    by = np.random.default_rng(0).uniform(0.3, 3.0, 200).astype(np.float32)
+    rows = np.repeat(TIED[:, None], d, 1).astype(np.float32)
+    with form():
+        found = scaled(np.broadcast_to(rows, (by.size, *rows.shape)), by)
+    expected = (np.array([-1.6, -1.1, -0.98, -0.95]).mean() - 0.01) / by
+    np.testing.assert_allclose(found, np.repeat(expected[:, None], d, 1), rtol=1e-5)
