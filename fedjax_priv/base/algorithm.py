@@ -95,7 +95,8 @@ class Algorithm(NamedTuple):
 
     `draw(key, state.draw, round, count)` returns the cohort that `step` will draw, and the next state of the
     draw. It depends on nothing that is trained, so cohorts can be known ahead. So can the uploads that a channel loses
-    whatever is in them: `arrivals(key, round, cohort)`.
+    whatever is in them: `arrivals(key, round, cohort)`. If clients refuse to train a model twice, some of a cohort sit
+    out after rounds that failed, which is not known ahead.
     """
 
     init: Callable[..., RoundState]  # (key, params of float32 leaves, ClientData) -> RoundState
@@ -108,3 +109,4 @@ class Algorithm(NamedTuple):
     steps: Any = None  # of local training, a `clients.LocalSteps`; None: nothing is known
     lying_server: LyingServer | None = None  # None: the server follows the protocol
     arrivals: Callable[..., Array] | None = None  # (key, round, Cohort) -> alive [n]; None: unknown
+    refuses: bool = False  # clients train no model twice, `clients.once_per_model`

@@ -123,7 +123,7 @@ def federated_round(
     caveats = (*layers.caveats, *(f"the server does not follow the protocol: {lie}" for lie in lies))
     return base.Algorithm(
         there(of(_init, parts)), there(of(_step, parts)), mesh, block, of(_draw, parts), caveats, release,
-        local.steps, lying_server, None if channel.arrivals is None else of(_arrivals, parts),
+        local.steps, lying_server, None if channel.arrivals is None else of(_arrivals, parts), bool(local.digest),
     )  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Before a run: the noise that gives an eps, and the rounds within an eps.
 
 Who takes part, and whose upload the channel loses, does not depend on training. So they are known in advance, and so is
-the ledger. A channel of your own that does not state what it loses counts as one that loses nothing.
+the ledger. A channel of your own that does not state what it loses counts as one that loses nothing. Who sits out
+(`clients.once_per_model`) depends on which rounds fail, so figures that count the noise of others are refused.
 """
 
 import functools
@@ -21,7 +22,7 @@ from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
 from fedjax_priv.ledger.entry import Entry, worst
 from fedjax_priv.runs.checks import check_key
-from fedjax_priv.systems.releases import LocalNoise
+from fedjax_priv.systems.releases import BlindUploads, DistributedNoise, LocalNoise, OverTheAir, Release
 from fedjax_priv.theory import _roots
 
 Chosen = Callable[[list[Entry]], Entry | None]
@@ -49,7 +50,8 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
       rounds: of the run.
 
     Raises:
-      ValueError: `algorithm` is no `Algorithm` or has no `draw`, `key` is no typed key, or `rounds` is no integer >= 1.
+      ValueError: `algorithm` is no `Algorithm` or has no `draw`, its clients may sit out where figures count their
+        noise, `key` is no typed key, or `rounds` is no integer >= 1.
     """
     _validate.integer(rounds=rounds)
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
@@ -58,6 +60,11 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
         _validate.part(ClientData, "data.federate(...)", data=data)
     if algorithm.draw is None:
         raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
+    if algorithm.refuses and _counts_noise_of_others(algorithm.release):
+        raise ValueError(
+            "algorithm must not have local training once_per_model(...) where noise of others counts: who sits out and "
+            "adds none is not known ahead"
+        )
     who, here = jax.device_get(_cohorts(algorithm, key, params, data, rounds))
     each = ("round", "client")
     return xr.Dataset(
@@ -70,6 +77,13 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
         {"phase": ["upload"], "round": np.arange(1, rounds + 1)},
         {"num_params": sum(leaf.size for leaf in jax.tree.leaves(params))},
     )  # fmt: skip
+
+
+def _counts_noise_of_others(release: Release | None) -> bool:
+    noise = getattr(release, "noise", release)
+    if isinstance(noise, DistributedNoise):
+        return noise.group_size > 1
+    return isinstance(noise, LocalNoise | OverTheAir | BlindUploads)
 
 
 def _told(who: Cohort) -> dict[str, tuple]:

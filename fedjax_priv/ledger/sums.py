@@ -5,6 +5,7 @@ import numpy as np
 from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.ledger import distributed_noise, local_noise
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
+from fedjax_priv.ledger.sums_of_one_model import sums_of_one_model
 from fedjax_priv.systems.releases import Opening, ProposedCoordinates, SparseSum, Sum, ThresholdedSum
 from fedjax_priv.theory import sparse_secagg
 
@@ -64,16 +65,23 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     conditions = [opening.condition, release.condition if isinstance(release, Sum) else ""]
     note = f"sums over {of} of {size} clients, {hidden}, and nothing else but {told}"
     note += f" {' and '.join(filter(None, conditions))}" if any(conditions) else ""
+    note += sums_of_one_model(question.run, _who_is_in_sums(question), enough_sent, grouped=of == "buffers")
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 
 
 def _in_sums(question: Question) -> np.ndarray:
     """`[rounds]`, uploads that arrived and whose proof of validity, where one is asked for, was accepted."""
+    return _who_is_in_sums(question).sum(1)
+
+
+def _who_is_in_sums(question: Question) -> np.ndarray:
+    """`[rounds, num_clients]`, whose upload that is."""
     run = question.run
-    sent = distributed_noise.who_sent(run, question.count.size).sum(1)
-    if "rejected" not in run:
-        return sent
-    return sent - (run.rejected.values.astype(bool) & (run.up_bytes.sel(phase="upload").values > 0)).sum(1)
+    sent = distributed_noise.who_sent(run, question.count.size)
+    if "rejected" in run:
+        rounds, places = np.nonzero(run.rejected.values.astype(bool))
+        sent[rounds, run.client_id.values[rounds, places]] = 0
+    return sent
 
 
 def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
@@ -109,7 +117,7 @@ def _aggregated(release: SparseSum, question: Question) -> str:
     note = (
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: of many clients, about half of "
         "the coordinates have fewer), which location sets let the server take apart, see leakage.separate"
-    )
+    ) + sums_of_one_model(question.run, _who_is_in_sums(question), opened, grouped=False)
     return note if threshold is None else f"{note}; an upload is open to {threshold} colluders among {HOLDERS}"
 
 
@@ -126,4 +134,6 @@ def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
         note += f"at least {hidden} of them do not collude"
     else:
         note += "colluders that claim every coordinate read values alone"
+    came = _who_is_in_sums(question)
+    note += sums_of_one_model(question.run, came, came.sum(1) >= release.threshold, grouped=False)
     return [no_noise("the server, of sums at the coordinates that are opened", note)]

@@ -12,9 +12,9 @@ from refusals import refused
 
 from fedjax_priv import losses, models, simulate, systems
 from fedjax_priv.base import ClientData
-from fedjax_priv.clients import local_sgd
+from fedjax_priv.clients import local_sgd, once_per_model
 from fedjax_priv.data import Pool
-from fedjax_priv.layers import within_budget
+from fedjax_priv.layers import plain_field, within_budget
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, rounds_within, worst
 from fedjax_priv.ledger.prefixes import POINTS, by_prefix
@@ -312,6 +312,28 @@ def test_the_least_noise_is_found_below_a_rise_of_eps_too():
             found = noise_for(make, KEY, PARAMS, DATA, target, delta=DELTA, rounds=3, start=start)
             assert noises[first - 1] < found <= noises[first]
             assert spent(found) <= target < spent(found * (1 - 1e-4))
+
+
+def distributed(local_training, **how):
+    return systems.secagg(local_training, num_clients=N, clip=1.0, noise_variance=0.1, levels=2.0**8, mesh=None, **how)
+
+
+ONCE = once_per_model(local())
+NOBODY_KNOWS = r"^algorithm must not have local training once_per_model\(\.\.\.\) where noise of others counts: who"
+
+
+def test_who_sits_out_is_planned_only_where_no_noise_of_theirs_counts():
+    """With `once_per_model` a run may have fewer who add noise than its plan, and so a larger eps."""
+    safe = systems.robajol(ONCE, num_clients=N, num_params=D), systems.dp_fedavg(ONCE, num_clients=N)
+    alone = distributed(ONCE, secure_sum=plain_field())  # each upload is read with its own noise alone
+    for system in (*safe, alone, distributed(local())):
+        assert planned(system, KEY, PARAMS, DATA, 2).sizes["round"] == 2
+    noisy = once_per_model(local(sample_clip=1.0, gradient_noise=1.0))
+    for system in (
+        distributed(ONCE), systems.wireless(ONCE), systems.blind_wireless(ONCE), systems.cdp_fl(noisy, num_clients=N)
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=NOBODY_KNOWS):
+            planned(system, KEY, PARAMS, DATA, 2)
 
 
 test_refused = refused(

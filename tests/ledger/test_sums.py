@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fedjax_priv import aggregators
+from fedjax_priv import aggregators, simulate
+from fedjax_priv.base import ClientData
 from fedjax_priv.layers import coded_masks, pairwise_masks
 from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.leakage import colluders_of_round, secagg_protocol, separate
 from fedjax_priv.ledger import ledger
+from fedjax_priv.ledger.sums_of_one_model import NOTE
+from fedjax_priv.runs.failures import EveryRoundFailed
 from fedjax_priv.systems import (
     common_secagg,
     compose,
@@ -35,7 +38,7 @@ OPEN = "single uploads can be read"
 OVERFLOW = "who reports a number that is too large for the sum, or not finite"
 
 
-def note_of(system, counted, colluding=0, sent=None, rejected=None):
+def note_of(system, counted, colluding=0, sent=None, rejected=None, status=None):
     counted, each = np.atleast_2d(counted), ("round", "client")
     sent = counted if sent is None else np.atleast_2d(sent)
     variables = {
@@ -44,6 +47,8 @@ def note_of(system, counted, colluding=0, sent=None, rejected=None):
     }  # fmt: skip
     if rejected is not None:
         variables["rejected"] = (each, np.broadcast_to(rejected, counted.shape))
+    if status is not None:
+        variables["status"] = (("round",), np.array(status))
     run = xr.Dataset(variables, {"phase": ["upload"]}, {"num_params": D})
     *_, entry = ledger(system, run, DATA, delta=1e-5, colluding=colluding)
     assert entry.proved.epsilon is None
@@ -241,3 +246,54 @@ def test_the_papers_measure_is_of_sums_that_were_opened_though_a_round_failed():
 def test_the_papers_measure_is_for_fewer_than_half_lost(arrived, refused):
     system = sparse_secagg(towards_target(), num_clients=N, alpha=0.5, threshold=2)
     assert (note_of(system, np.arange(N) < arrived) == NO_T) == refused
+
+
+def test_sums_of_rounds_that_failed_tell_single_updates_and_the_note_says_so():
+    """Client 0 reports a number that is too large in every round, so all sums are of the first model."""
+    data = ClientData(DATA.examples.at[0, D - 1].set(-1e4), jnp.ones(N, jnp.int32))
+    system = secagg(
+        towards_target(), num_clients=N, threshold=2, dropout=0.1, levels=2.0**20, mesh=None,
+        observe=lambda view: {"sum": view.rows.value.reshape(-1)},
+    )  # fmt: skip
+    with pytest.warns(EveryRoundFailed):
+        run = simulate(system, KEYS[3], jnp.zeros(D), data, rounds=6)
+    came = run.up_bytes.sel(phase="upload").values > 0
+    (one, other), *_ = np.argwhere((came[:, None] & ~came).sum(2) + 9 * (~came[:, None] & came).sum(2) == 1)
+    (client,) = np.flatnonzero(came[one] & ~came[other])
+    assert client > 0 and run.failed_rounds == 6
+    weight = 1 / N / 0.9
+    read = (run["sum"].values[one] - run["sum"].values[other]) / weight
+    np.testing.assert_allclose(read[: D - 1], -data.examples[client, : D - 1], rtol=0, atol=1e-4)
+    *_, entry = ledger(system, run, data, delta=1e-5)
+    assert NOTE in entry.note
+
+
+ALL, NOT_7, FIRST, LAST = np.ones(N, bool), np.arange(N) < 7, np.arange(N) < 4, np.arange(N) >= 4
+TOO_LARGE, NOT_RECOVERED = 4, 1
+
+
+@pytest.mark.parametrize(
+    ("came", "status", "told"),
+    [
+        ([ALL, NOT_7], [TOO_LARGE, 0], True),
+        ([ALL, NOT_7], [0, TOO_LARGE], False),  # the first moved the model
+        ([ALL, ALL, NOT_7], [0, TOO_LARGE, 0], True),
+        ([ALL, ALL], [TOO_LARGE, 0], False),
+        ([FIRST, LAST], [TOO_LARGE, 0], False),  # as clients.once_per_model leaves it
+        ([ALL, NOT_7], [NOT_RECOVERED, 0], False),  # the first sum was not opened
+        ([ALL, NOT_7, ALL], [TOO_LARGE | NOT_RECOVERED, NOT_RECOVERED, 0], False),
+    ],
+)
+def test_sums_of_one_model_over_different_clients_are_noted(came, status, told):
+    sums = secagg(towards_target(), num_clients=N, threshold=3)
+    sparse = sparse_secagg(towards_target(), num_clients=N, alpha=0.5)
+    opened = thresholded_secagg(towards_target(), **SECURE, alpha=1.0, threshold=3, committee=4, quorum=3)
+    for system in (sums, sparse, opened):
+        assert (NOTE in note_of(system, came, status=status)) == told
+
+
+def test_groups_are_others_in_each_round():
+    aggregate = aggregators.mean()._replace(most_byzantine=None)
+    system = fedrep(towards_target(), num_clients=N, num_params=D, k=N, buffer_size=4, threshold=3, aggregate=aggregate)
+    assert NOTE in note_of(system, [ALL, ALL], status=[TOO_LARGE, 0])
+    assert NOTE not in note_of(system, [ALL, ALL], status=[0, 0])
