@@ -10,7 +10,9 @@ from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads
 from fedjax_priv.ledger.local_noise import rounds_taken, trained
 from fedjax_priv.systems.releases import NoisyUploads
 
-ADJACENT = "replacement: what a client trained is anything else that is finite; who takes part is public"
+ADJACENT = (
+    "replacement: what a client trained is anything else that is finite; samples per client and who comes are public"
+)
 WHO = "the server, which sees each upload"
 WHY = "Gaussian mechanism, exact (Balle and Wang 2018), of sensitivity 2 C in every round the client is in"
 

@@ -53,3 +53,16 @@ def test_clients_that_come_by_coins_pay_for_the_rounds_in_which_they_came():
     came = (run.up_bytes.values[0] > 0).sum(0)
     assert came.min() < came.max() <= 3 and (run.client_id.values == np.arange(N)).all()
     np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(1e-5, 2 * np.sqrt(came)), rtol=1e-9)
+
+
+def test_numbers_of_samples_are_public_since_they_weigh_what_others_send():
+    """That one client has another number of samples changes the total, and so the upload of each other client."""
+    system = compose(
+        towards_target(), num_clients=N, private="local", weigh="expected", clip=1.0, noise_variance=1.0, mesh=None,
+        observe=lambda view: view.uploads,
+    )  # fmt: skip
+    sent = jax.jit(lambda data: system.step(key, system.init(key, jnp.zeros(D), data), data)[1].observed)
+    key, other = jax.random.key(0), DATA._replace(count=DATA.count.at[0].add(5))
+    assert ((sent(DATA) != sent(other))[1:]).any(1).all()
+    (entry,) = ledger(system, planned(system, key, jnp.zeros(D), DATA, 1), DATA, delta=1e-5)
+    assert "samples per client and who comes are public" in entry.adjacent

@@ -38,11 +38,12 @@ OPEN = "single uploads can be read"
 OVERFLOW = "who reports a number that is too large for the sum, or not finite"
 
 
-def note_of(system, counted, colluding=0, sent=None, rejected=None, status=None):
+def note_of(system, counted, colluding=0, sent=None, rejected=None, status=None, client=None):
     counted, each = np.atleast_2d(counted), ("round", "client")
     sent = counted if sent is None else np.atleast_2d(sent)
     variables = {
-        "client_id": (each, np.broadcast_to(np.arange(N), counted.shape)), "counted": (each, counted),
+        "client_id": (each, np.broadcast_to(np.arange(N) if client is None else client, counted.shape)),
+        "counted": (each, counted),
         "up_bytes": (("phase", *each), sent[None] * 64.0),
     }  # fmt: skip
     if rejected is not None:
@@ -111,6 +112,9 @@ def test_uploads_whose_proof_failed_are_in_no_sum():
         f"sums over rounds of {N} clients, 6 or more neither lost, rejected nor colluding, and nothing else but "
         f"{OVERFLOW} and whose proof fails;"
     )
+    some = secagg(towards_target(), num_clients=N, cohort_size=4, threshold=2, norm_bound=1.0)
+    of_others = note_of(some, FIRST[:4], rejected=np.arange(4) == 0, client=np.arange(4, 8))
+    assert of_others.startswith("sums over rounds of 4 clients, 3 or more")
     most = np.arange(N) > 1
     assert note_of(system, ~most, sent=np.ones(N, bool), rejected=most) == "no sum was opened"
 
@@ -268,7 +272,8 @@ def test_sums_of_rounds_that_failed_tell_single_updates_and_the_note_says_so():
     assert NOTE in entry.note
 
 
-ALL, NOT_7, FIRST, LAST = np.ones(N, bool), np.arange(N) < 7, np.arange(N) < 4, np.arange(N) >= 4
+ALL, NOT_7, FIRST, TWO = (np.arange(N) < size for size in (N, 7, 4, 2))
+LAST = ~FIRST
 TOO_LARGE, NOT_RECOVERED = 4, 1
 
 
@@ -281,7 +286,9 @@ TOO_LARGE, NOT_RECOVERED = 4, 1
         ([ALL, ALL], [TOO_LARGE, 0], False),
         ([FIRST, LAST], [TOO_LARGE, 0], False),  # as clients.once_per_model leaves it
         ([ALL, NOT_7], [NOT_RECOVERED, 0], False),  # the first sum was not opened
-        ([ALL, NOT_7, ALL], [TOO_LARGE | NOT_RECOVERED, NOT_RECOVERED, 0], False),
+        ([ALL, NOT_7, ALL], [TOO_LARGE, NOT_RECOVERED, 0], False),
+        ([ALL, NOT_7], [TOO_LARGE | NOT_RECOVERED, 0], True),  # of another group than the one that was too large
+        ([TWO, ALL], [TOO_LARGE | NOT_RECOVERED, 0], False),  # two are too few
     ],
 )
 def test_sums_of_one_model_over_different_clients_are_noted(came, status, told):
