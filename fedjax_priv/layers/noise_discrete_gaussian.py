@@ -26,7 +26,8 @@ def discrete_gaussian_noise(scale: float | Array) -> Layer:
 
     Noise comes after rounding, below `round_within`, and is within 2**-40 of its law in total variation at each
     coordinate, for ideal random words. It is drawn from a table, by integer arithmetic alone (a floating-point Gaussian
-    has holes: Mironov 2012). No number is beyond 9.3 s, or 8.3 s for the largest s. Byzantine clients add none.
+    has holes: Mironov 2012). From s = 1 on no number is beyond 9.4 s, or 8.3 s for the largest s. Byzantine clients add
+    none.
 
     Args:
       scale: s, in grid points, in [0, 2**14]. The variance is s^2 from s = 1 on, to 7 digits, and less below.

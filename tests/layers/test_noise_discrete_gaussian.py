@@ -62,9 +62,11 @@ def test_numbers_end_where_the_privacy_page_says(scale):
     assert beyond(int(3.7 * scale)) < 1e-5 < beyond(int(6 * scale))
 
 
-def test_it_ends_at_eight_to_nine_and_a_third_deviations():
-    ends = [end(scale) / scale for scale in (*np.linspace(0.5, 20, 200), 2.0**14)]
-    assert min(ends) >= 8 and 9.2 < max(ends) <= 9.3
+def test_it_ends_where_the_page_says_in_scales():
+    ends = [end(scale) / scale for scale in (*np.linspace(1, 20, 200), 1.0735, 1.0745, 2.0**14)]
+    assert 8.2 <= min(ends) < 8.3 and 9.3 < max(ends) <= 9.4
+    small = [end(scale) / scale for scale in (*np.linspace(0.3, 1, 100), 0.3185, 0.319)]
+    assert 6 <= min(small) < 7 and max(small) <= 9.5
 
 
 def end(scale):
