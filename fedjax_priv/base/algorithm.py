@@ -109,4 +109,4 @@ class Algorithm(NamedTuple):
     steps: Any = None  # of local training, a `clients.LocalSteps`; None: nothing is known
     lying_server: LyingServer | None = None  # None: the server follows the protocol
     arrivals: Callable[..., Array] | None = None  # (key, round, Cohort) -> alive [n]; None: unknown
-    refuses: bool = False  # clients train no model twice, `clients.once_per_model`
+    once_per_model: bool = False  # clients train no model twice, see `clients.once_per_model`

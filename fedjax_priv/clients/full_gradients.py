@@ -23,7 +23,7 @@ Gradients = tuple[Float32[Array, " b"], PyTree]
 
 
 def full_gradients(loss: Loss) -> Callable[[PyTree, ClientData], Gradients]:
-    """`(params, data) -> (sums of losses [b], gradients of mean losses [b, ...])`, over all samples of each client.
+    """`(params, data) -> (sums of losses [b], gradients of mean losses [b, ...])`, float32, over each client's samples.
 
     All clients have the same parameters, so products with them run as one large product for all clients. The loss of a
     client without samples is 0, and its gradient arbitrary.

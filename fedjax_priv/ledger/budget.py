@@ -60,7 +60,7 @@ def planned(algorithm: Algorithm, key: Key, params: PyTree, data: ClientData | P
         _validate.part(ClientData, "data.federate(...)", data=data)
     if algorithm.draw is None:
         raise ValueError("algorithm must have a draw, by which its cohorts are known ahead, got None")
-    if algorithm.refuses and _counts_noise_of_others(algorithm.release):
+    if algorithm.once_per_model and _counts_noise_of_others(algorithm.release):
         raise ValueError(
             "algorithm must not have local training once_per_model(...) where noise of others counts: who sits out and "
             "adds none is not known ahead"

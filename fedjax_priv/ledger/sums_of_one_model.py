@@ -18,10 +18,10 @@ def sums_of_one_model(run: xr.Dataset, came: np.ndarray, enough: np.ndarray, *, 
     """What to add to a note about sums; empty if no two of them tell more.
 
     Args:
-      run: of which `status` counts; one that does not have it has no round that failed.
+      run: its `status` says which rounds failed; without it, none did.
       came: `[rounds, num_clients]`, whose upload is in the sums of a round.
       enough: `[rounds]`, whether these are enough to open a sum.
-      grouped: sums are over groups, which are others in each round.
+      grouped: sums are over groups, which change from round to round.
     """
     if "status" not in run:
         return ""

@@ -70,7 +70,7 @@ class Waves:
         if memory is not None:
             _validate.positive(memory=memory)
         if memory is not None and at_once is not None:
-            raise ValueError(f"memory must not be given with at_once = {at_once}, which says it all, got {memory}")
+            raise ValueError(f"memory must not be given with at_once = {at_once}, which decides the same, got {memory}")
         self.make, self.grid, self.key, self.params, self.data = make, grid, key, params, data
         self.lengths, self.evaluate, self.over, self.at_once, self.memory = lengths, evaluate, over, at_once, memory
         self.kinds = axis_kinds(grid, make, data, static)

@@ -159,15 +159,8 @@ def arc_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Resu
     """`kappa + 2 f / (n - 2f)`, an upper bound for a rule after `aggregators.arc` (Allouah et al. 2025).
 
     At most `2 f (n - f) / n` honest rows are clipped. If this moves the honest mean by b, it lowers the honest variance
-    by `(n - 2f) / (2 f) b^2` or more. No such bound holds for clipping to a given norm.
-
-    Args:
-      kappa: of the rule alone, at least 0.
-      num_rows: n.
-      num_byzantine: f, at least 0 and below n/2.
-
-    Raises:
-      ValueError: an argument is out of range.
+    by `(n - 2f) / (2 f) b^2` or more. No such bound holds for clipping to a given norm. Arguments and errors are those
+    of `mixed_kappa`.
 
     Examples:
       >>> print(arc_kappa(trimmed_mean_kappa(10, 2), 10, 2))  # three times as large

@@ -100,13 +100,34 @@ TIED = np.array([-1.6, -1.6, -1.6, -1.1, -0.98, -0.95, 0.69, 0.71, 0.73, 0.82])
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("form", [contextlib.nullcontext, accelerator_forms])
-def test_equal_distances_are_equal_in_a_program_that_scales_rows_first(d, form):
+def test_equal_distances_are_equal_in_a_program_that_scales_rows_first(optimised, d, form):
     """Where a distance is computed for two uses, and the product of the scale goes into one of them alone."""
-    middle = lambda rows: mean_around_median(rows, jnp.isfinite(rows).all(1), jnp.int32(4))
-    scaled = jax.jit(jax.vmap(lambda rows, by: middle((rows - 0.01) / by)))
+
+    def middle(rows):
+        rows = rows - rows.mean(0)[None]
+        rows = rows / jnp.sqrt(jnp.square(rows).sum(1).mean())
+        return rows[3:6], mean_around_median(rows, jnp.isfinite(rows).all(1), jnp.int32(4)), rows[0]
+
     by = np.random.default_rng(0).uniform(0.3, 3.0, 200).astype(np.float32)
-    rows = np.repeat(TIED[:, None], d, 1).astype(np.float32)
     with form():
-        found = scaled(np.broadcast_to(rows, (by.size, *rows.shape)), by)
-    expected = (np.array([-1.6, -1.1, -0.98, -0.95]).mean() - 0.01) / by
-    np.testing.assert_allclose(found, np.repeat(expected[:, None], d, 1), rtol=1e-5)
+        near, found, last = jax.jit(jax.vmap(middle))(by[:, None, None] * np.repeat(TIED[:, None], d, 1).astype("f4"))
+    np.testing.assert_allclose(found, (near.sum(1) + last) / 4, rtol=1e-5)
+
+
+PICKED = np.array([
+    -1.58564, -1.58564, -1.59116, -0.97824, -1.58564, -1.58564, -1.1124, -0.95485,
+    0.73391, 0.68682, 0.82296, 0.84632, 0.70663, 0.83547, 0.72674, 0.85792,
+])  # fmt: skip
+"""Ten are picked; of the four values nearest to their median the last is any of three equal ones."""
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_bulyan_of_equal_distances_in_a_program_that_scales_rows_first(optimised, d):
+    def both(rows):
+        rows = rows - rows[3:].mean(0)[None]
+        rows = rows / jnp.sqrt(jnp.square(rows[3:]).sum(1).mean())
+        return rows[jnp.array([0, 3, 6, 7])].mean(0), aggregators.bulyan(3)(rows)
+
+    by = np.random.default_rng(0).uniform(0.3, 3.0, 60).astype(np.float32)
+    expected, found = jax.jit(jax.vmap(both))(by[:, None, None] * np.repeat(PICKED[:, None], d, 1).astype("f4"))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)

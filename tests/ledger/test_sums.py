@@ -299,7 +299,7 @@ def test_sums_of_one_model_over_different_clients_are_noted(came, status, told):
         assert (NOTE in note_of(system, came, status=status)) == told
 
 
-def test_groups_are_others_in_each_round():
+def test_groups_change_from_round_to_round():
     aggregate = aggregators.mean()._replace(most_byzantine=None)
     system = fedrep(towards_target(), num_clients=N, num_params=D, k=N, buffer_size=4, threshold=3, aggregate=aggregate)
     assert NOTE in note_of(system, [ALL, ALL], status=[TOO_LARGE, 0])

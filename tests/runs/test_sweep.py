@@ -340,7 +340,7 @@ test_bad_arguments = refuses(
     (
         {"rate": [0.1]},
         dict(at_once=2, memory=1.0),
-        "memory must not be given with at_once = 2, which says it all, got 1.0",
+        "memory must not be given with at_once = 2, which decides the same, got 1.0",
     ),
     ({"rate": [0.1]}, dict(memory=-1.0), "memory must be a finite number > 0"),
     ({"rate": [0.1]}, dict(rounds=0), "rounds must be an integer >= 1"),

@@ -50,8 +50,8 @@ def scaffold(
     No noise is added, and c_i has no bound, so there is no privacy guarantee, unless local steps add noise.
 
     With `secure` the server learns two sums. If all clients take equally many local steps, as with `num_steps` of
-    `local_sgd`, the second follows from the first. Otherwise the two together give a weighted sum without those clients
-    that take any one number of steps. So a client that takes another number than all others is read alone.
+    `local_sgd`, the second follows from the first. Otherwise it can combine them so that all clients with one number of
+    steps, of its choice, cancel. So a client that takes another number than all others is read alone.
 
     Args:
       local: `local_sgd` or `fedsgd`.
