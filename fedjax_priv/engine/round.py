@@ -172,7 +172,7 @@ def _step(
     private, public, opening = parts.layers.advertise(keys["advertise"], rows_of(who, state.layers), who, **known)
     told = told_by(parts.aggregate, state.aggregate)
     start = base.Told(state.params, told) if told else models
-    uploads = train_and_sum if sums_suffice(parts, state.memory, private) else train_and_upload
+    uploads = train_and_sum if sums_suffice(parts, state.memory, private, data) else train_and_upload
     sums, uploaded = uploads(parts, keys, state, start, data, who, private, public)
     received = _receive(parts, keys["receive"], parts.combine.lower(sums))
     header, closing = _open_secrets(parts, keys["respond"], who, private, public, uploaded)

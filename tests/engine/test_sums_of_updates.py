@@ -153,21 +153,46 @@ def test_blocks_and_devices_change_no_bit():
         assert same_bits(first, step(spread, data))
 
 
-def test_no_client_has_a_row():
+def numbers_of_rows(local_of, samples):
+    """The sizes of first axes of arrays of updates in a round's program, of clients with so many samples."""
     n, d = 150, 40 * 31
     model = models.softmax_regression((39,), 31)
     params = jax.eval_shape(model.init, KEY)
     shapes = ClientData(
-        (jax.ShapeDtypeStruct((n, 1, 39), jnp.float32), jax.ShapeDtypeStruct((n, 1), jnp.int32)),
+        (jax.ShapeDtypeStruct((n, samples, 39), jnp.float32), jax.ShapeDtypeStruct((n, samples), jnp.int32)),
         jnp.ones(n, jnp.int32),
     )
-    local = clients.fedsgd(losses.softmax_cross_entropy(model))
-    sizes = {}
-    for name, each in {"sums": local, "rows": with_rows(local)}.items():
-        system = round_of(each, n)
-        text = jax.jit(system.step).lower(KEY, jax.eval_shape(system.init, KEY, params, shapes), shapes).as_text()
-        sizes[name] = {int(rows) for rows in re.findall(rf"tensor<(\d+)x{d}xf32>", text)}
-    assert sizes["sums"] <= {1} and max(sizes["rows"]) > 1
+    system = round_of(local_of(losses.softmax_cross_entropy(model)), n)
+    text = jax.jit(system.step).lower(KEY, jax.eval_shape(system.init, KEY, params, shapes), shapes).as_text()
+    return {int(rows) for rows in re.findall(rf"tensor<(\d+)x{d}xf32>", text)}
+
+
+def one_step(batch_size):
+    return lambda loss: clients.local_sgd(loss, learning_rate=0.5, batch_size=batch_size, num_steps=1)
+
+
+@pytest.mark.parametrize(
+    ("local_of", "samples", "rows"),
+    [
+        (clients.fedsgd, 1, False),
+        (lambda loss: with_rows(clients.fedsgd(loss)), 1, True),
+        (clients.fedsgd, sums_of_updates.FEW_SAMPLES, False),
+        (clients.fedsgd, sums_of_updates.FEW_SAMPLES + 1, True),
+        (one_step(sums_of_updates.FEW_SAMPLES), 100, False),
+        (one_step(sums_of_updates.FEW_SAMPLES + 1), 100, True),
+    ],
+)
+def test_clients_have_rows_if_a_step_takes_many_samples(local_of, samples, rows):
+    assert (max(numbers_of_rows(local_of, samples), default=1) > 1) == rows
+
+
+def test_a_round_takes_networks_with_convolutions_of_clients_with_several_samples():
+    model, n = models.cifar_cnn(), 4
+    data = ClientData((jnp.zeros((n, 2, 32, 32, 3)), jnp.zeros((n, 2), jnp.int32)), jnp.full(n, 2))
+    system = round_of(clients.fedsgd(losses.softmax_cross_entropy(model)), n, cohort=everyone())
+    params = jax.eval_shape(model.init, KEY)
+    state, _ = jax.eval_shape(system.step, KEY, jax.eval_shape(system.init, KEY, params, data), data)
+    assert jax.tree.map(jnp.shape, state.params) == jax.tree.map(jnp.shape, params)
 
 
 def test_a_client_whose_gradient_is_not_finite_is_refused_as_with_rows():

@@ -40,6 +40,10 @@ def convolved(params, x, **how):
     return each(jax.lax.conv_general_dilated(x, params["kernel"], **how))
 
 
+def by_kernel(p):
+    return lambda x: conv(x, p["kernel"], (2, 2), "SAME")
+
+
 def batch_groups(p, x):  # [k, 2, h, w, c]
     of = functools.partial(convolved, p, batch_group_count=2)
     return jnp.stack([of(x[i]).sum() for i in range(len(x))])
@@ -150,6 +154,21 @@ def every_case():
         "client convolution": case(lambda p, x: each(conv(x, p["kernel"], (1, 1), "SAME")), kernel, images, [OWN]),
         "client convolution, ghost": case(
             lambda p, x: each(conv(x, p["kernel"], (2, 2), "SAME")), wide, images, [GHOST]
+        ),
+        "client convolution, several images": case(
+            lambda p, x: each(jax.vmap(by_kernel(p), 1, 1)(x)), kernel, some(K, 2, 6, 5, 3), [OWN]
+        ),
+        "client convolution, several images, ghost": case(
+            lambda p, x: each(jax.vmap(by_kernel(p), 1, 1)(x)), wide, some(K, 2, 4, 3, 3), [GHOST]
+        ),
+        "client convolution, images on an inner axis": case(
+            lambda p, x: each(jax.vmap(by_kernel(p), 3, 2)(x)), wide, some(K, 4, 3, 2, 3), [SLOW]
+        ),
+        "client convolution, several kernels": case(
+            lambda p, x: each(jax.vmap(lambda kernel: by_kernel({"kernel": kernel})(x), out_axes=1)(p["kernel"])),
+            {"kernel": some(2, 3, 2, 3, 4)},
+            some(K, 4, 3, 3),
+            [SLOW],
         ),
         "client convolution inside another": case(
             lambda p, x: each(odd_conv(x, p["kernel"])), {"kernel": some(3, 2, 3, 40)}, images[:, :2, :1], [SLOW]
