@@ -175,6 +175,14 @@ def each(check: Callable[..., Any], **values: Any) -> None:
             check(**{name: number})
 
 
+def chances(**values: Any) -> None:
+    """Probabilities in [0, 1], one for all clients or an array, with which somebody may come."""
+    each(fraction, **values)
+    for name, value in values.items():
+        if _known(value) and not np.any(np.asarray(value) > 0):
+            _fail(name, value, "in [0, 1], and above 0 for at least one client")
+
+
 def array(check: Callable[..., Any], **values: Any) -> Any:
     """As `each`, for one argument; returns it as float32, NaN where it is traced and out of range."""
     each(check, **values)

@@ -165,19 +165,20 @@ def bernoulli(participation: ArrayLike | Callable[[Array], ArrayLike], *, fading
     """Each client joins independently of its channel (wireless FedSGD: uniform sampling).
 
     Args:
-      participation: probability in [0, 1], one for all clients or `[n]`; or a function of the round, from 0, that
-        returns it (time-variant sampling). May be traced.
+      participation: probability in [0, 1], one for all clients or `[n]`, above 0 for at least one client; or a function
+        of the round, from 0, that returns it (time-variant sampling), and may be 0 in some rounds. May be traced.
       fading: gains of the clients' links; None: all 1.
 
     Raises:
-      ValueError: a probability is outside [0, 1], or (by `init`) the number of probabilities is neither 1 nor n.
+      ValueError: a probability is outside [0, 1] or all are 0, or (by `init`) the number of probabilities is neither 1
+        nor n.
 
     Examples:
       >>> draw = bernoulli(0.1)  # of however many clients the data have
     """
     if callable(participation):
         return independent(lambda round, gain: participation(round), fading)
-    _validate.each(_validate.fraction, participation=participation)
+    _validate.chances(participation=participation)
     draw = independent(lambda round, gain: participation, fading)
 
     def init(key: Key, n: int) -> PyTree:

@@ -248,6 +248,8 @@ test_bad_arguments = refuses(
     lambda how: system(**how),
     ({"participation": 0.5, "threshold": 2.0}, "participation must not be given with threshold, got 0.5"),
     ({"participation": 1.5}, r"participation must be a number in \[0, 1\], got 1.5"),
+    ({"participation": 0.0}, r"participation must be in \[0, 1\], and above 0 for at least one client, got 0.0"),
+    ({"participation": np.zeros(6)}, "participation must be .* above 0 for at least one client, got array"),
     ({"threshold": 0.0}, "threshold must be a finite number > 0, got 0.0"),
     ({"clip": -1.0}, "clip must be a finite number > 0, got -1.0"),
     ({"snr_db": np.inf}, r"snr_db must be a number of dB in \[-300, 300\], got inf"),
