@@ -28,7 +28,7 @@ def entries(release: Vote, question: Question) -> list[Entry]:
     figure = Figure(np.asarray(eps)[which.ravel()], question.delta, why + given[why])
     other = next(name for name in of_round if name != why)
     larger = gaussian.epsilon(question.delta, of_round[other] * np.sqrt(taken.max()))
-    note = f"{other.partition(',')[0]}: eps {larger:.4g}{given[other]}"
+    note = "" if np.isinf(of_round[other]) else f"{other.partition(',')[0]}: eps {larger:.4g}{given[other]}"
     return [Entry(WHO, ADJACENT, none("no paper states one"), figure, note, gaussian=why == ON_AIR)]
 
 

@@ -211,6 +211,7 @@ def test_the_ledger_has_the_smaller_of_two_figures():
     assert loud.proved.why.startswith("noise before the sign") and not loud.gaussian
     both = epsilons(level=0.05, receiver_noise=2.0, **noisy)
     assert worst(both.proved) == min(worst(quiet.proved), worst(loud.proved))
+    assert quiet.note == "" and both.note.startswith("noise before the sign: eps ")
     assert epsilons(receiver_noise=0.0).proved.epsilon is None
 
 
@@ -246,6 +247,7 @@ test_bad_arguments = refused(
     ({"truncation": -1.0}, "truncation must be a finite number >= 0"),
     ({"byzantine_power": 0.0}, "byzantine_power must be a finite number > 0"),
     ({"noise_variance": 0.1}, "clip must be given with noise_variance"),
+    ({"noise_variance": jnp.ones(3), "clip": 1.0}, "noise_variance must be a finite number >= 0, got Array"),
     ({"attack": sign_flip()}, "num_byzantine must be at least 1 with attack"),
     (
         {"attack": sign_flip(), "num_byzantine": np.zeros(3, bool)},

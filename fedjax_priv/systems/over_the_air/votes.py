@@ -146,7 +146,7 @@ def _signs(clip: Any, noise_variance: Any, num_byzantine: Byzantine, attack: Any
     if noise_variance is not None:
         if clip is None:
             raise ValueError("clip must be given with noise_variance, got None: noise hides only short updates")
-        above |= {"noise": gaussian_noise(noise_variance)}
+        above |= {"noise": gaussian_noise(_validate.non_negative(noise_variance=noise_variance))}
     return above | ({} if attack is None else {"attack": on_updates(attack)}) | {"sign": sign()}
 
 
