@@ -13,10 +13,12 @@ from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import (
     SAT_OUT,
     TOO_LOUD,
+    UNEQUAL,
     coordinates_per_use,
     is_too_loud,
     receiver_alone,
     sat_out,
+    variance_of_each,
 )
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
@@ -54,8 +56,8 @@ def is_averaged(release: BlindUploads) -> bool:
 
 def _proved(release: BlindUploads, question: Question, users: int, neighbours: Neighbours) -> Figure:
     """Of the first `users`."""
-    if np.ndim(release.noise_variance) and not receiver_alone(release):
-        return none("noise variances differ between users: the accountant is for one")
+    if variance_of_each(release) is None:
+        return none(UNEQUAL)
     if not float(np.asarray(release.receiver_noise)) > 0:
         return none("without noise of the receiver, gains that differ separate users")
     if sat_out(question.run) and not receiver_alone(release):
@@ -85,7 +87,7 @@ def _of_this_run(release: BlindUploads, question: Question, users: int, b: float
     h = gains(release, question.run)[:, :users]
     if not np.isfinite(h).all():
         return none("a gain is not finite")
-    numbers = np.array([release.clip, np.max(np.asarray(release.noise_variance)), release.receiver_noise], np.float64)
+    numbers = np.array([release.clip, variance_of_each(release), release.receiver_noise], np.float64)
     about = wireless.Round(users, 1.0, *numbers.tolist())
     fewest = coordinates_per_use(release, question.run)
     each = {"amplitude": b, "neighbours": neighbours, "coordinates_per_use": fewest}

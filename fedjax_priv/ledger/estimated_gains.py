@@ -16,6 +16,7 @@ from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
     SAT_OUT,
     TOO_LOUD,
+    UNEQUAL,
     coordinates_per_use,
     gaussian_of_clients,
     is_absent,
@@ -24,6 +25,7 @@ from fedjax_priv.ledger.receiver_noise import (
     probabilities,
     receiver_alone,
     sat_out,
+    variance_of_each,
 )
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
@@ -67,8 +69,8 @@ def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
     """Why there is no guarantee; empty if there is one."""
     if not np.isin(p, (0, 1)).all():
         return "users toss coins and do not know their gains: no accountant"
-    if np.ndim(release.noise_variance):
-        return "noise variances differ between users: the accountant is for one"
+    if variance_of_each(release) is None:
+        return UNEQUAL
     if not float(np.asarray(release.receiver_noise)) > 0:
         return "without noise of the receiver, whose noise lies along which u decides all"
     if release.power is not None and not receiver_alone(release) and release.control != "signal":
@@ -111,7 +113,7 @@ def _of_this_run(
     u = _coefficients(question)
     if not np.isfinite(u[sends]).all():
         return none("a coefficient is not finite")
-    numbers = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64).tolist()
+    numbers = np.array([release.clip, variance_of_each(release), release.receiver_noise], np.float64).tolist()
     about, moved = wireless.Round(sends.shape[1], 1.0, *numbers), np.zeros(u.shape)
     honest = np.arange(sends.shape[1]) < size
     of = functools.partial(

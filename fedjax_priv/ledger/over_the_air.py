@@ -17,6 +17,7 @@ from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
     SAT_OUT,
     TOO_LOUD,
+    UNEQUAL,
     hidden_count,
     is_absent,
     is_gain_missing,
@@ -27,6 +28,7 @@ from fedjax_priv.ledger.receiver_noise import (
     received,
     receiver_alone,
     sat_out,
+    variance_of_each,
 )
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
@@ -111,13 +113,13 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return none("a probability of taking part is outside [0, 1]")
     if not ((c > 0) & (c < np.inf)).all():
         return none("a level is not a finite number above 0")
-    if np.ndim(release.noise_variance):
-        return none("noise variances differ between users: the accountant is for one")
+    if (variance := variance_of_each(release)) is None:
+        return none(UNEQUAL)
     if receiver_alone(release) and not np.asarray(release.receiver_noise):
         return none("nobody adds noise")
     if _is_scaled(release):
         return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
-    noises = np.array([release.clip, release.noise_variance, release.receiver_noise], np.float64)
+    noises = np.array([release.clip, variance, release.receiver_noise], np.float64)
     about = wireless.Round(size, _shape(p), *noises.tolist())
     if release.access == "orthogonal":
         return _orthogonal(release, p, question.delta, about, c)
@@ -164,14 +166,17 @@ def _sampled(
 
 
 def _tossing(question: Question, about: wireless.Round) -> list[wireless.Round]:
-    """Who may toss the coins: those in the cohort, or all clients, by whose coins it was filled (`clients.poisson`).
+    """Who may toss the coins: those in the cohort, or all by whose coins it was filled: all clients
+    (`clients.poisson`), or a group whose turn it is, of numbers that differ by its period (`clients.cyclic_poisson`).
 
-    The same number comes on average, and of more clients fewer may come. The larger figure holds for both.
+    The same number comes on average, and of more clients fewer may come. The largest figure holds for all of them.
     """
     p, places, number = np.asarray(about.participation), question.run.sizes["client"], question.count.size
     if places == number or (p.ndim and p.shape[-1] > 1):
         return [about]
-    return [about, about._replace(num_users=number - places + about.num_users, participation=p * places / number)]
+    period = max(1, int(np.gcd.reduce(np.diff(question.run.client_id.values, axis=1), axis=None)))
+    of = lambda users: about._replace(num_users=users - places + about.num_users, participation=p * places / users)
+    return [about, *(of(users) for users in sorted({number // period, number}) if users > places)]
 
 
 def _orthogonal(release: OverTheAir, p: np.ndarray, delta: float, about: wireless.Round, c: np.ndarray) -> Figure:

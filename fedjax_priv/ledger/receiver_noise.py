@@ -51,6 +51,13 @@ def receiver_alone(release: OverTheAir | BlindUploads) -> bool:
     return not np.any(np.asarray(release.noise_variance))
 
 
+def variance_of_each(release: OverTheAir | BlindUploads) -> float | None:
+    """sigma^2 of every user's own noise; None where users differ."""
+    kinds = np.unique(np.asarray(release.noise_variance, np.float64))
+    return float(kinds[0]) if kinds.size == 1 else None
+
+
+UNEQUAL = "noise variances differ between users: the accountant is for one"
 SAT_OUT = "clients sat out who would have added noise, and the accountant counts on those that join"
 TOO_LOUD = (
     "an update may arrive so strong that it fails the round, which tells of it alone: give a lower level and less noise"
