@@ -36,6 +36,16 @@ def test_what_is_in_range_passes():
     _validate.one_of(("x",), a="x")
 
 
+def test_some_client_must_have_a_chance():
+    _validate.chances(p=0.1, q=np.array([0.0, 1.0]))
+    jax.jit(lambda p: _validate.chances(p=p))(jnp.zeros(2))
+    for value in (0.0, np.zeros(3)):
+        with pytest.raises(ValueError, match=r"^p must be in \[0, 1\], and above 0 for at least one client, got"):
+            _validate.chances(q=1.0, p=value)
+    with pytest.raises(ValueError, match=r"^p must be a number in \[0, 1\], got 1.5"):
+        _validate.chances(p=np.array([1.5, 0.5]))
+
+
 @pytest.mark.parametrize(("how", "value"), [({"below_one": True}, 1), ({"above_zero": True}, 0)])
 def test_ends_can_be_excluded(how, value):
     _validate.fraction(rate=value)

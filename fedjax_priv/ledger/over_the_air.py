@@ -169,14 +169,16 @@ def _tossing(question: Question, about: wireless.Round) -> list[wireless.Round]:
     """Who may toss the coins: those in the cohort, or all by whose coins it was filled: all clients
     (`clients.poisson`), or a group whose turn it is, of numbers that differ by its period (`clients.cyclic_poisson`).
 
-    The same number comes on average, and of more clients fewer may come. The largest figure holds for all of them.
+    The same number comes on average, and of more clients fewer may come. The larger figure holds for both.
     """
     p, places, number = np.asarray(about.participation), question.run.sizes["client"], question.count.size
     if places == number or (p.ndim and p.shape[-1] > 1):
         return [about]
     period = max(1, int(np.gcd.reduce(np.diff(question.run.client_id.values, axis=1), axis=None)))
-    of = lambda users: about._replace(num_users=users - places + about.num_users, participation=p * places / users)
-    return [about, *(of(users) for users in sorted({number // period, number}) if users > places)]
+    users = number // period
+    if users <= places:
+        return [about]
+    return [about, about._replace(num_users=users - places + about.num_users, participation=p * places / users)]
 
 
 def _orthogonal(release: OverTheAir, p: np.ndarray, delta: float, about: wireless.Round, c: np.ndarray) -> Figure:
