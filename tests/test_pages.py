@@ -1,6 +1,7 @@
 """The code in the README and in the pages of `docs` runs, and the files and tests they name exist."""
 
 import ast
+import importlib.util
 import operator
 import pathlib
 import re
@@ -11,15 +12,18 @@ import numpy as np
 import pytest
 
 from children import command
+from experiments import cards
 from fedjax_priv import data, ledger
 from fedjax_priv.cli import commands
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
 DOCS = sorted([*(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "coming_from").glob("*.md")])
+EXPERIMENTS = sorted((ROOT / "experiments").glob("*/README.md"))
 INDEX, GUIDE = ROOT / "docs" / "index.md", ROOT / "docs" / "guide.md"
 EXACT = {ROOT / "docs" / "secure_sums.md"}
 """Pages that print integers, the same on any machine."""
+NUMBER = re.compile(r"\d[\d,]*\.?\d*")
 NAME = operator.attrgetter("name")
 
 
@@ -27,14 +31,22 @@ def shown(page):
     return re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
 
 
-def run(pages, folder, monkeypatch):
+def run(pages, folder, monkeypatch, after_block=lambda page, printed: None):
     """Run the blocks of pages one after the other; the names they leave behind."""
     monkeypatch.chdir(folder)
     names: dict = {}
     for page in pages:
-        for code in shown(page):
+        for code, printed in re.findall(r"```python\n(.*?)```(?:\n\n```\n(.*?)```)?", page.read_text(), re.DOTALL):
             exec(compile(code, str(page), "exec"), names)
+            after_block(page, printed)
     return names
+
+
+def assert_printed(printed, promised, rel):
+    """The same text, with numbers that differ by `rel` at most."""
+    assert NUMBER.sub("#", printed).split() == NUMBER.sub("#", promised).split()
+    numbers = ([float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in (printed, promised))
+    np.testing.assert_allclose(*numbers, rtol=rel)
 
 
 def test_code_of_the_readme_and_of_the_guide_which_goes_on_from_it(capsys, monkeypatch, tmp_path):
@@ -58,10 +70,14 @@ def pages_of_other_code():
 
 @pytest.mark.parametrize("page", pages_of_other_code(), ids=NAME)
 def test_code_of_a_page(page, capsys, monkeypatch, tmp_path):
-    run([page], tmp_path, monkeypatch)
-    if page in EXACT:
-        printed = re.findall(r"```python\n.*?```\n\n```\n(.*?)```", page.read_text(), re.DOTALL)
-        assert capsys.readouterr().out == "".join(printed)
+    def compare(page, promised):
+        printed = capsys.readouterr().out
+        if promised and page in EXACT:
+            assert printed == promised
+        elif promised:
+            assert_printed(printed, promised, rel=0.03)  # training is rounded otherwise on other machines
+
+    run([page], tmp_path, monkeypatch, compare)
 
 
 def lines_of_a_shell():
@@ -94,6 +110,17 @@ def test_a_line_for_a_shell_comes_to_its_first_round(line, monkeypatch, tmp_path
     with pytest.raises(SystemExit) as stopped:
         command(*shlex.split(line))
     assert stopped.value.code == 130
+
+
+@pytest.mark.parametrize("page", [README, *DOCS, *EXPERIMENTS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_command_of_a_page_names_a_module_and_a_card(page):
+    """Not what stands for any card, as PAPER and FIGURE do."""
+    text = " ".join(page.read_text().split())
+    for module in re.findall(r"python -m ([\w.]+\w)", text):
+        assert importlib.util.find_spec(module), module
+    names = r"([a-z]\w+) ([a-z]\w+)(?: --scale ([a-z]+))?"
+    for paper, figure, scale in re.findall(rf"(?:python -m experiments|fedjax-priv reproduce) {names}", text):
+        assert cards.chosen(paper, figure, scale or "quick"), f"{paper} {figure}"
 
 
 @pytest.mark.parametrize("page", [README, *DOCS], ids=NAME)
