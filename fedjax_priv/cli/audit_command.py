@@ -2,11 +2,12 @@
 
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from rich import box
 from rich.table import Table
 
@@ -43,11 +44,12 @@ class AuditOptions(NamedTuple):
       confidence: confidence level of each lower bound, in (0, 1).
       epsilon: an eps of yours to test, in addition to those in the system's ledger; none if not given.
       adversary: whose view is audited. "all" is everyone in the ledger; "outsider" sees only the released models.
-      colluding: clients that tell the server all they know, for the adversary "coalition".
+      colluding: clients that tell the server all they know, for the adversary "coalition"; refused where there is none.
       canary: how the two inputs differ: in an update of random direction, in a sample or in its label. If not given,
         several ways are tried: "label" for a system whose noise is in local training, "direction" for any other, and
         crafted updates or gradients.
-      lipschitz: a known Lipschitz constant of a clipped local step; some proofs need it.
+      lipschitz: a known Lipschitz constant, >= 0, of a clipped local step; some proofs need it, and it is refused where
+        none does.
       seed: seed of the initial model and of every draw.
       json: new file for the printed table, as JSON.
     """
@@ -99,9 +101,12 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
             f"seed must be of a run in which client 0, whose eps is tried, can send at its gains, got {options.seed}"
         )
     about = {"delta": options.delta, "colluding": options.colluding}
-    states = functools.partial(ledger, algorithm, run, data, lipschitz=options.lipschitz, colluding=options.colluding)
+    states = functools.partial(ledger, algorithm, run, data, colluding=options.colluding)
     of_canary = of_first_client if gains else list
-    at = lambda delta: _seen_by(options.adversary, of_canary(states(delta=delta)))
+    given = lambda delta, lipschitz: _seen_by(options.adversary, of_canary(states(delta=delta, lipschitz=lipschitz)))
+    at = functools.partial(given, lipschitz=options.lipschitz)
+    entries = at(options.delta)
+    _check_used(options, entries, functools.partial(given, options.delta))
     same = {"mesh": None, **gains}
     make = lambda local, observe, **more: chosen.make(parts={"local": local, "observe": observe, **same, **more})
     masked = values.get("elide") is False and not values.get("in_the_clear") and values.get("secure") not in _CLEAR
@@ -110,7 +115,7 @@ def audit(system: str, values: Mapping[str, Any]) -> Outcome:
         functools.partial(make, elide=True, **_unbound(values)) if masked else None,
     )  # fmt: skip
     found = findings(
-        subject, at(options.delta), named(key, "audit"), trials=options.trials, rounds=options.rounds,
+        subject, entries, named(key, "audit"), trials=options.trials, rounds=options.rounds,
         confidence=options.confidence, kind=options.canary, held=options.epsilon,
         outsider=options.adversary == "outsider", at=at, **about,
     )  # fmt: skip
@@ -154,8 +159,9 @@ def _options(values: Mapping[str, Any]) -> AuditOptions:
     check_trials(options.trials)
     _validate.integer(rounds=options.rounds, samples=options.samples)
     _validate.fraction(below_one=True, above_zero=True, delta=options.delta, confidence=options.confidence)
-    if options.epsilon is not None:
-        _validate.non_negative(epsilon=options.epsilon)
+    for name in ("epsilon", "lipschitz"):
+        if (value := getattr(options, name)) is not None:
+            _validate.non_negative(**{name: value})
     if options.adversary == "coalition":
         _validate.integer(colluding=options.colluding)
     return options
@@ -178,6 +184,23 @@ def _check_one_law(values: Mapping[str, Any], options: AuditOptions, release: Re
     of_server = isinstance(release, CentralNoise) and options.rounds > 1  # counts the rounds of those who arrived
     if values.get("dropout") and (noisy or of_server):
         raise ValueError(f"dropout must be 0 with noise, whose eps depends on who is lost, got {values['dropout']}")
+
+
+def _check_used(options: AuditOptions, entries: list[Entry], known: Callable[[float | None], list[Entry]]) -> None:
+    """Refuse what no audited entry depends on; `known` has them by Lipschitz constant, of which 0 proves the most."""
+    views = {entry.view for entry in entries}
+    if options.colluding and "coalition" not in views:
+        only = ", ".join(sorted(views))
+        raise ValueError(f"colluding must be 0 where no coalition is audited, only {only}, got {options.colluding}")
+    if options.canary is not None and views == {"proposal"}:
+        raise ValueError(f"canary must not be given where only proposals are audited, got {options.canary}")
+    if options.lipschitz is not None and all(map(_same_eps, known(None), known(0.0))):
+        raise ValueError(f"lipschitz must not be given where no audited figure depends on it, got {options.lipschitz}")
+
+
+def _same_eps(one: Entry, other: Entry) -> bool:
+    each = (np.asarray(entry.proved.epsilon, float) for entry in (one, other))  # None is nan
+    return np.array_equal(*each, equal_nan=True)
 
 
 def _few(data: ClientData, samples: int) -> ClientData:

@@ -155,12 +155,13 @@ def test_ctrl_c_during_the_run_of_the_ledger_ends_the_audit(monkeypatch):
 
 @pytest.mark.parametrize("adversary", ["server", "device", "coalition", "everybody", "outsider"])
 def test_an_adversary_is_chosen(adversary, asked, monkeypatch):
-    call(monkeypatch, "cdp_fl", *PRIVATE, "--adversary", adversary, "--colluding", 2, "--trials", 100)
+    colluding = 2 if adversary == "coalition" else 0
+    call(monkeypatch, "cdp_fl", *PRIVATE, "--adversary", adversary, "--colluding", colluding, "--trials", 100)
     ((_, (entry,), how),) = asked
     view = "server" if adversary == "outsider" else adversary  # who sees more
     said = {"server": "the server or", "device": "a client", "coalition": "2 clients", "everybody": "every local step"}
     assert entry.adversary.startswith(said[view]) or entry.adversary.startswith(f"one who sees {said[view]}")
-    assert entry.view == view and how["outsider"] == (adversary == "outsider") and how["colluding"] == 2
+    assert entry.view == view and how["outsider"] == (adversary == "outsider") and how["colluding"] == colluding
     assert (entry.claimed.epsilon is not None) == (view == "server")  # the paper's figure is about the sum
 
 
@@ -178,6 +179,18 @@ def test_an_outsider_is_held_to_what_everybody_sees_where_the_server_has_no_entr
     (_, (outsider,), how), (_, (everybody,), _) = asked
     assert how["outsider"] and outsider.view == "everybody"
     assert outsider.proved.epsilon.max() == everybody.proved.epsilon.max()
+
+
+@pytest.mark.parametrize(("constant", "sharper"), [(1.0, True), (1e9, False)])
+def test_a_lipschitz_constant_is_taken_where_one_can_prove_more(constant, sharper, asked, monkeypatch):
+    """A sample is used at most once: two steps on half of the samples each. A large constant proves nothing more."""
+    steps = [*PRIVATE, "--batch-size", 10, "--adversary", "server", "--trials", 100]
+    for given in ([], ["--lipschitz", constant]):
+        assert call(monkeypatch, "cdp_fl", *steps, *given) == 0
+    (_, (plain,), _), (_, (known,), how) = asked
+    assert (known.proved.epsilon < plain.proved.epsilon).all() == sharper
+    (again,) = how["at"](1e-4)
+    assert again.proved.epsilon.tolist() == known.proved.epsilon.tolist(), "the curve has the constant, too"
 
 
 def test_users_that_collude_on_the_air_are_left_out(asked, monkeypatch):
@@ -265,6 +278,19 @@ def test_more_samples_than_clients_have_are_all_of_them(asked, monkeypatch):
         ),
         (["distributed_dp_fedavg", "--dropout", 0.1, "--noise-multiplier", 1], "dropout must be 0 with noise"),
         (["wireless", "--adversary", "coalition"], "colluding must be an integer >= 1, got 0"),
+        (
+            ["cdp_fl", *PRIVATE, "--adversary", "device", "--colluding", 2],
+            "colluding must be 0 where no coalition is audited, only device, got 2",
+        ),
+        (["wireless", "--adversary", "outsider", "--colluding", 1], "colluding must be 0 where no coalition"),
+        (["fedrep", "--colluding", 3], "colluding must be 0 where no coalition is audited, only proposal, server, got"),
+        (["cdp_fl", *PRIVATE, "--adversary", "everybody", "--lipschitz", 1], "lipschitz must not be given where no"),
+        (["dp_fedavg", "--lipschitz", 0.5], "lipschitz must not be given where no audited figure"),
+        (["dp_sgd", *PRIVATE, "--lipschitz", -1], "lipschitz must be a finite number >= 0, got -1.0"),
+        (
+            ["fedrep", "--adversary", "proposal", "--canary", "label"],
+            "canary must not be given where only proposals are audited, got label",
+        ),
         (["wireless", "--adversary", "device"], "adversary must be one of outsider, server for this system, got"),
         (["cdp_fl", *PRIVATE, "--canary", "direction"], "canary must be 'sample' or 'label' where the noise is in"),
         (["fedavg", "--json", "missing/table.json"], "json must be a file in a folder that exists"),
