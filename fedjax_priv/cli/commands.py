@@ -193,14 +193,23 @@ def _resumable(keep: Keep) -> Iterator[None]:
 
 @contextmanager
 def _hint_of_static(axes: Collection[str]) -> Iterator[None]:
-    """Name the option for an axis whose values a program has to know."""
+    """Name the option for an axis whose values a program has to know, or for each that may be the one."""
     try:
         yield
     except ValueError as error:
-        name = str(error).partition(" ")[0]
-        if name not in axes or "racer" not in str(error):  # a tracer, or what JAX prints of one
+        said = str(error)
+        first, traced = said.partition(" ")[0], said.removesuffix(" as traced values").rpartition(", got ")[2]
+        if first == "axes":
+            names = [name for name in traced.split(", ") if name in axes]
+        else:
+            names = [first] if first in axes and "racer" in said else []  # a tracer, or what JAX prints of one
+        if not names:
             raise
-        raise ValueError(f"{error}; add --static {name.replace('_', '-')}") from error
+        raise ValueError(f"{said}; add {' or '.join(f'--static {_dashed(name)}' for name in names)}") from error
+
+
+def _dashed(name: str) -> str:
+    return name.replace("_", "-")
 
 
 def _outcome(title: str, rows: list[Row], result: xr.Dataset, keep: Keep) -> Outcome:

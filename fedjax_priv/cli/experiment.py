@@ -159,7 +159,7 @@ def _algorithm(system: str, model: Model, loss: Loss, values: Mapping[str, Any],
 
 def _system_options(system: str) -> dict[str, Option]:
     """The options of a system; not the size of the model, which is known."""
-    found = options_of(getattr(systems, system), without=("num_params",))
+    found = options_of(getattr(systems, system), without=("num_params", *_OF_PARTS.get(system, ())))
     return found | {name: _CLIENTS[name] for name in _CLIENTS if name in found}
 
 
@@ -201,6 +201,8 @@ _TRAINING = _STEPS | {
 }
 _DURATION = {"dp_sgd": {"num_steps": 1}}
 """Of local training, if it is not given."""
+_OF_PARTS = {"fedbuff": ("levels", "weight_levels", "leave")}
+"""Options of systems about a part that no command line can give, `secure_sum`; `secure_fedbuff` has them."""
 _ABOUT = {"block": "most clients trained and encoded at once. Without it, as many as fit the device."}
 """Other help for options of systems than that of their docstrings."""
 _SERVER = options_of(_server)

@@ -14,6 +14,7 @@ from children import Child, command, help_alone
 from fedjax_priv import data, models, systems
 from fedjax_priv.cli import commands
 from fedjax_priv.keys import named
+from fedjax_priv.runs import waves
 from fedjax_priv.runs.records import log_file, run_folder
 from fedjax_priv.runs.records.run_list import summaries
 
@@ -110,6 +111,17 @@ def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(capsys, tmp_pa
     command(*sweep, "--static", "ratio", "--folder", tmp_path / "b", "--json", table)
     few, many = json.loads(table.read_text())
     assert few["point"] == {"ratio": 0.1} and few["up_bytes"] < 0.5 * many["up_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("axes", "hint"),
+    [({"ratio": [0.1]}, "--static ratio"), ({"learning_rate": [1], "k": [2]}, "--static learning-rate or --static k")],
+)
+def test_every_axis_that_may_have_to_be_static_is_named(axes, hint):
+    """JAX does not say of which axis a value is that a program branches on."""
+    said = pytest.raises(ValueError, match=rf"^axes must be in static .* as traced values; add {hint}$")
+    with said, commands._hint_of_static([*axes, "seed"]), waves._named(axes):
+        jax.jit(lambda value: 1 if value else 2)(1.0)
 
 
 def test_a_rule_and_an_attack_are_chosen_by_name(tmp_path):

@@ -124,6 +124,13 @@ def test_the_size_of_the_model_is_no_option(monkeypatch):
     assert given == [64 * hidden + hidden + 10 * hidden + 10 for hidden in (5, 16)]
 
 
+def test_options_of_a_part_that_no_command_line_gives_are_left_out():
+    """Without a secure sum, which is a layer, they are refused or change nothing; another system has one."""
+    of_sum = {"levels", "weight_levels", "leave"}
+    assert not of_sum & options_by_part("fedbuff")["system"].keys()
+    assert of_sum <= options_by_part("secure_fedbuff")["system"].keys()
+
+
 def test_every_option_has_help():
     short = {"hidden": "mlp: units of each hidden layer.", "padding": "mcmahan_cnn: padding of the convolutions"}
     for system in systems.__all__:
