@@ -111,14 +111,15 @@ def spent(result: xr.Dataset, algorithm: Algorithm, data: ClientData, delta: flo
     """The result with `epsilon`, if anything is proved; the folder of a run that has ended gets it and the ledger."""
     if not result.sizes["round"] or (_has_epsilon(result, delta) and _has_ledger(pathlib.Path(keep.folder))):
         return result
-    entries = ledger.ledger(algorithm, result, data, delta=delta)
+    entries, folder = ledger.ledger(algorithm, result, data, delta=delta), pathlib.Path(keep.folder)
+    ended = not result.attrs["interrupted"]
+    if ended:
+        processes.on_first(lambda: write(folder / LEDGER, entries))
     if any(entry.proved.epsilon is not None for entry in entries):
         result = result.drop_dims("adversary", errors="ignore")
         result = result.assign(epsilon=ledger.epsilon_by_round(algorithm, result, data, delta=delta))
-    if not result.attrs["interrupted"]:
-        folder = pathlib.Path(keep.folder)
-        processes.on_first(lambda: write(folder / LEDGER, entries))
-        processes.on_first(lambda: run_folder.save(folder, result))
+        if ended:
+            processes.on_first(lambda: run_folder.save(folder, result))
     return result
 
 
@@ -149,8 +150,11 @@ def _has_ledger(folder: pathlib.Path) -> bool:
 
 
 def write(path: pathlib.Path, entries: list[Entry]) -> None:
-    """Write the ledger of a run."""
-    atomic_file.write(path, atomic_file.to_json([row(entry)._asdict() for entry in entries]))
+    """Write the ledger of a run, unless the file holds it: a finished run may lie in a folder that is read-only now."""
+    content = atomic_file.to_json([row(entry)._asdict() for entry in entries])
+    with atomic_file.explained("write the ledger", path):
+        if not (path.is_file() and path.read_bytes() == content):
+            atomic_file.write(path, content)
 
 
 def read(folder: pathlib.Path) -> list[LedgerRow]:

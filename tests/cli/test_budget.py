@@ -1,5 +1,6 @@
 """The privacy of a run on the command line: eps of its rounds, its ledger, noise for an eps and rounds within one."""
 
+import errno
 import inspect
 import json
 import types
@@ -15,7 +16,7 @@ from fedjax_priv.base import ClientData
 from fedjax_priv.cli import budget, commands
 from fedjax_priv.cli.budget import LEDGER
 from fedjax_priv.ledger.budget import BudgetRefused
-from fedjax_priv.runs.records import run_folder
+from fedjax_priv.runs.records import atomic_file, run_folder
 from fedjax_priv.theory import gaussian
 
 SMALL = ["--num-clients", "8", "--model", "softmax", "--num-steps", "1", "--every", "1"]
@@ -95,6 +96,25 @@ def test_a_finished_run_is_read_again_as_it_is(kept, capsys):
     command("run", "dp_fedavg", *SMALL, *options, "--folder", kept, "--resume")
     assert "proved eps at delta 0.0001: outsider, add/remove 3.21;" in capsys.readouterr().out
     assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+
+
+def test_a_finished_run_of_which_nothing_is_proved_is_read_from_a_disk_that_cannot_be_written(
+    monkeypatch, capsys, tmp_path
+):
+    run = ["run", "fedavg", *SMALL, "--rounds", 1, "--folder", tmp_path / "kept"]
+    command(*run)
+
+    def read_only(path, content):
+        raise OSError(errno.EROFS, "Read-only file system", f"{path}.part")
+
+    monkeypatch.setattr(atomic_file, "write", read_only)
+    capsys.readouterr()
+    command(*run, "--resume")
+    assert "fedavg, 1 rounds" in capsys.readouterr().out
+    place = tmp_path / "kept" / LEDGER
+    place.unlink()
+    said = refused(capsys, *run, "--resume")
+    assert said == f"fedjax-priv: [Errno 30] cannot write the ledger, Read-only file system: '{place}'\n"
 
 
 def test_a_ledger_that_was_cut_is_written_again(kept):
