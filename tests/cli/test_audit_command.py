@@ -184,12 +184,13 @@ def test_an_outsider_is_held_to_what_everybody_sees_where_the_server_has_no_entr
 @pytest.mark.parametrize(("constant", "sharper"), [(1.0, True), (1e9, False)])
 def test_a_lipschitz_constant_is_taken_where_one_can_prove_more(constant, sharper, asked, monkeypatch):
     """A sample is used at most once: two steps on half of the samples each. A large constant proves nothing more."""
-    steps = [*PRIVATE, "--batch-size", 10, "--adversary", "server", "--trials", 100]
+    monkeypatch.setattr(audit_command, "upload_finding", lambda *_, **__: FOUND)
     for given in ([], ["--lipschitz", constant]):
-        assert call(monkeypatch, "cdp_fl", *steps, *given) == 0
-    (_, (plain,), _), (_, (known,), how) = asked
+        assert call(monkeypatch, "cdp_fl", *PRIVATE, "--batch-size", 10, "--trials", 100, *given) == 0
+    (_, (plain, *_), _), (_, (known, *_, everybody), how) = asked
     assert (known.proved.epsilon < plain.proved.epsilon).all() == sharper
-    (again,) = how["at"](1e-4)
+    assert known.view == "server" and everybody.view == "everybody", "whose figure knows no constant"
+    again, *_ = how["at"](1e-4)
     assert again.proved.epsilon.tolist() == known.proved.epsilon.tolist(), "the curve has the constant, too"
 
 
