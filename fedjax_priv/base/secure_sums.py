@@ -1,7 +1,7 @@
 """What a layer that hides single uploads says of its sums."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxtyping import Array, PyTree
 
@@ -16,4 +16,5 @@ class SecureSum(NamedTuple):
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
     shows_rejected: bool = False  # what is opened takes the masks off an upload that arrived and is in no sum
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors
+    protocol: Any = None  # of masks in pairs, a `layers.secure_sum.masked_sum.Protocol`; None: of another kind, or none
     digest: Callable[[PyTree], Array] | None = None  # clients hash the model they are given, see `Cohort.digest`

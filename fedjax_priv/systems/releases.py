@@ -49,9 +49,11 @@ class Opening(NamedTuple):
 
     @classmethod
     def of(cls, layer: Layer) -> "Opening | None":
-        """As an innermost layer states it; None where it does not."""
+        """As an innermost layer states it; None where it does not, or where its protocol says more."""
         sums = layer.sums
-        return None if sums.opened_by is None else cls(sums.threshold, sums.opened_by, sums.condition)
+        if sums.opened_by is None or sums.protocol is not None:
+            return None
+        return cls(sums.threshold, sums.opened_by, sums.condition)
 
 
 class Sum(NamedTuple):

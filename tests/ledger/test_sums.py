@@ -136,12 +136,17 @@ def test_fedrep_says_so_of_its_buffers(buffer_size):
     assert note(3) == f"{OPEN}: one is open, at least in part, to 3 colluders among those who hold shares of its masks"
 
 
-def test_masks_that_a_system_is_given_say_it_unless_it_depends_on_who_neighbours_are():
-    given = lambda **masks: common_secagg(
-        towards_target(), num_clients=N, num_params=D, alpha=1.0, secure_sum=pairwise_masks(group_size=N, **masks)
+@pytest.mark.parametrize("masks", [dict(threshold=3), dict(neighbours=4, threshold=3)])
+@pytest.mark.parametrize("make", [secagg, functools.partial(common_secagg, num_params=D, alpha=1.0)])
+def test_masks_that_a_system_is_given_say_as_much_as_its_own(make, masks):
+    own, given = (
+        make(towards_target(), num_clients=N, **how)
+        for how in (masks, dict(secure_sum=pairwise_masks(group_size=N, **masks)))
     )
-    assert note_of(given(threshold=3), np.ones(N, bool), 3).startswith(OPEN)
-    assert given(neighbours=4, threshold=3).release is None
+    for colluding in (0, 2, 3):
+        said = note_of(own, np.ones(N, bool), colluding)
+        assert note_of(given, np.ones(N, bool), colluding) == said
+        assert said.startswith(OPEN) == (colluding == 3)
 
 
 def test_among_neighbours_the_sum_is_all_that_is_read_only_if_honest_survivors_are_connected():

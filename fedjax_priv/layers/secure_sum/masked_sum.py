@@ -111,6 +111,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
             quorum.threshold,
             opened_by=quorum.threshold if quorum.complete else None,  # among neighbours it depends on who they are
             by_list=True,
+            protocol=protocol,
             digest=model_digest if protocol.bind_model else None,
         ),
     )  # fmt: skip

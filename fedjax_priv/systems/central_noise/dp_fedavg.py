@@ -6,7 +6,6 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
 from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, nobody_asked, one_sum
@@ -126,10 +125,9 @@ def dp_fedavg(
     else:
         parts = clipped_sum(*about, clip, secure=secure)
     layers = one_sum(sampled.most, parts.levels, masks, secure=secure)
-    protocol = secagg_protocol(group_size=sampled.most, **masks) if secure else None
     release = CentralNoise(
         noise_multiplier=noise_multiplier, clip=clip, participation=sampled.participation, population=num_clients,
-        secure=secure, correlation=noise.correlation, masks=protocol, stays=(1 - dropout) * (1 - leave),
+        secure=secure, correlation=noise.correlation, masks=layers.sums.protocol, stays=(1 - dropout) * (1 - leave),
         weight_cap=weight_cap, adaptive=clip_quantile is not None,
     )  # fmt: skip
     return federated_round(

@@ -42,10 +42,8 @@ from fedjax_priv.layers import (
 )
 from fedjax_priv.layers import clip as clip_to
 from fedjax_priv.layers import stack as stack_of
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
-from fedjax_priv.layers.sparse_mask import sparse_protocol
 from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
 from fedjax_priv.systems import releases
 from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged
@@ -231,13 +229,6 @@ def _mask(s: Stack, of: Numbers) -> Layer:
     return pairwise_masks(s.rows, group_size=size, **of.masks)
 
 
-def _protocol(s: Stack, of: Numbers) -> Protocol | None:
-    """Of masks in pairs."""
-    if s.secure == "sparse_secagg":
-        return sparse_protocol(alpha=of.ratio, group_size=s.clients_in_a_row, **of.masks)
-    return secagg_protocol(group_size=s.clients_in_a_row, **of.masks) if s.secure == "secagg" else None
-
-
 def _noisy_uploads(s: Stack, protocol: Protocol | None) -> releases.NoisyUploads:
     """Attackers see updates before noise: what they propose is public, what they send is above their own noise."""
     condition = condition_of({}, attacked=s.coordinate_attack is not None)
@@ -249,8 +240,7 @@ def _noisy_uploads(s: Stack, protocol: Protocol | None) -> releases.NoisyUploads
 def _released(
     s: Stack, of: Numbers, mask: Layer | None, noise: releases.DistributedNoise | None, short: Compression | None
 ) -> Release | None:
-    protocol = _protocol(s, of)
-    opening = releases.Opening.of(mask) if mask is not None and protocol is None else None
+    protocol, opening = (None, None) if mask is None else (mask.sums.protocol, releases.Opening.of(mask))
     local = _noisy_uploads(s, protocol) if s.private == "local" else None
     if s.compress == "conspar":
         n = (short or compression(s, of)).kept

@@ -9,7 +9,6 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import controlled, everyone, sample
 from fedjax_priv.clients.control_variates import CONTROL
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import (
     MASKS,
     Masked,
@@ -81,14 +80,15 @@ def scaffold(
     masks, run = MASKS.split(how)
     if not secure:
         nobody_asked(leave, "secure=False")
+    layers = one_sum(size, levels, masks, secure=secure, exact=exact)
     return federated_round(
         cohort=everyone() if cohort_size is None else sample(cohort_size),
         local=controlled(local),
-        layers=one_sum(size, levels, masks, secure=secure, exact=exact),
+        layers=layers,
         channel=erasure(loss_rate(dropout), leave=leave),
         aggregate=_mean_and_control(num_clients),
         num_clients=num_clients,
-        release=Sum(masks=secagg_protocol(group_size=size, **masks), condition=EQUAL_STEPS) if secure else None,
+        release=Sum(masks=layers.sums.protocol, condition=EQUAL_STEPS) if secure else None,
         **run,
     )
 

@@ -10,7 +10,6 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, conspar, quantize, stack
 from fedjax_priv.layers.consensus_sparsification import CoordinateAttack
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import (
     MASKS,
     Masked,
@@ -131,7 +130,7 @@ def fedrep(
         num_clients=num_clients,
         release=ProposedCoordinates(
             num_params=num_params, num_coordinates=n, alpha=alpha, masked=not in_the_clear, noise=noise.released,
-            masks=None if in_the_clear else secagg_protocol(group_size=buffer_size, **masks), group_size=buffer_size,
+            masks=mask.sums.protocol, group_size=buffer_size,
         ),
         **run,
     )  # fmt: skip

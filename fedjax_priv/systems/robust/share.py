@@ -1,7 +1,5 @@
 """SHARE (Velicheti et al. 2021): random clusters that are summed in secret, and robust aggregation across them."""
 
-from typing import Any
-
 from jaxtyping import Array
 
 from fedjax_priv.aggregators import centered_clipping
@@ -11,7 +9,6 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import (
     MASKS,
     Masked,
@@ -79,6 +76,7 @@ def share(
         nobody_asked(leave, "in_the_clear=True")
     check_attackers(num_byzantine, attack=attack, group_attack=group_attack, field_attack=field_attack)
     masks, run = MASKS.split(how)
+    mask = buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear)
     return federated_round(
         cohort=everyone(number, num_byzantine=num_byzantine),
         local=local,
@@ -87,15 +85,11 @@ def share(
             average=average(),
             quantize=quantize(levels, max_terms=buffer_size),
             **attacked_elements(field_attack),
-            mask=buffer_sum(number, buffer_size, masks, in_the_clear=in_the_clear),
+            mask=mask,
         ),
         channel=erasure(dropout, leave=leave),
         aggregate=aggregate,
         num_clients=num_clients,
-        release=None if in_the_clear else _released(buffer_size, masks),
+        release=None if in_the_clear else Sum(masks=mask.sums.protocol, group_size=buffer_size),
         **run,
     )
-
-
-def _released(buffer_size: int, masks: dict[str, Any]) -> Sum:
-    return Sum(masks=secagg_protocol(group_size=buffer_size, **masks), group_size=buffer_size)

@@ -10,7 +10,6 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.systems._arguments import MASKS, Masked, adding, coordinates, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import Opening, Sum
@@ -63,10 +62,9 @@ def common_secagg(
     _validate.fraction(above_zero=True, alpha=alpha)
     common = common_coordinates(num_params, coordinates(num_params, float(alpha)), error_feedback=error_feedback)
     masks, run = MASKS.split(how)
-    own = secure_sum is None
-    mask = pairwise_masks(group_size=size, **masks) if own else adding(FIELD, secure_sum, masks, leave)
-    opening = Opening.of(mask)
-    stated = None if opening is None else Sum(opening=opening)
+    secure = secure_sum is None
+    mask = pairwise_masks(group_size=size, **masks) if secure else adding(FIELD, secure_sum, masks, leave)
+    protocol, opening = mask.sums.protocol, Opening.of(mask)
     return federated_round(
         cohort=everyone(),
         local=local,
@@ -79,6 +77,6 @@ def common_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=Sum(masks=secagg_protocol(group_size=size, **masks)) if own else stated,
+        release=Sum(masks=protocol, opening=opening) if protocol or opening else None,
         **run,
     )

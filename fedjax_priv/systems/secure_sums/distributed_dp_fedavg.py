@@ -27,7 +27,6 @@ from fedjax_priv.layers import (
     stateless,
     wrap,
 )
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.noise_discrete_gaussian import MAX_SCALE
 from fedjax_priv.layers.rotation import padded_length
 from fedjax_priv.layers.rounding import BETA
@@ -150,7 +149,7 @@ def distributed_dp_fedavg(
                 threshold=mask.sums.threshold, num_values=padded, condition=condition_of(masks), law=noise,
                 failure=float(failure), bits=bits, weight_cap=weight_cap,
             ),
-            masks=secagg_protocol(group_size=size, bits=bits, **masks) if own else None,
+            masks=mask.sums.protocol,
         ),
         **run,
     )  # fmt: skip

@@ -12,7 +12,6 @@ from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
-from fedjax_priv.layers.mask import secagg_protocol
 from fedjax_priv.layers.weighting import UPDATE, on_columns
 from fedjax_priv.systems._arguments import MASKS, ROUND, adding, loss_rate, ranged, secure_cohort
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
@@ -96,7 +95,7 @@ def secagg(
         threshold=mask.sums.threshold,
         condition=condition_of(masks, proved=norm_bound is not None),
     )  # fmt: skip
-    protocol, opening = (secagg_protocol(group_size=size, **masks), None) if secure else (None, Opening.of(mask))
+    protocol, opening = mask.sums.protocol, Opening.of(mask)
     above = {name: on_columns(layer, UPDATE) if weighted else layer for name, layer in noise.above.items()}
     below = {
         "quantize": quantize(levels, max_terms=size), **noise.below,
@@ -112,6 +111,6 @@ def secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=released if secure or noise.released or opening else None,
+        release=released if protocol or noise.released or opening else None,
         **run,
     )

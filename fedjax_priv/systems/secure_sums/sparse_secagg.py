@@ -91,9 +91,7 @@ def sparse_secagg(
         channel=erasure(dropout, leave=leave),
         aggregate=mean(),
         num_clients=num_clients,
-        release=SparseSum(
-            alpha=alpha, noise=noise.released, masks=sparse_protocol(alpha=alpha, group_size=size, **masks)
-        ),
+        release=SparseSum(alpha=alpha, noise=noise.released, masks=mask.sums.protocol),
         **run,
     )
 
