@@ -13,6 +13,7 @@ class SecureSum(NamedTuple):
     opened_by: int | None = None  # colluders who may show the server single uploads, or parts of them; None: not said
     condition: str = ""  # under which fewer colluders learn sums only, in words
     opens_at: int | None = None  # uploads that must have sent a coordinate to open its sum; None: sums are opened whole
+    selects: bool = False  # clients send some coordinates only, and the server knows which
     spacing: int = 1  # of sums that it can tell apart, in field elements: they must stay within (q-1)/2 over it
     shows_rejected: bool = False  # what is opened takes the masks off an upload that arrived and is in no sum
     by_list: bool = False  # disclose takes `lists`, a `Lists` in which clients may be told of different survivors

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, Sent
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Link, SecureSum, Sent
 from fedjax_priv.crypto import key_agreement
 from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.group_sums import counted, field_sum, message_bits
@@ -64,7 +64,7 @@ def plain_sparse_field(num_params: int) -> Layer:
         located = jax.vmap(lambda position: bitmap.pack(jnp.zeros(num_params, bool).at[position].set(True)))(x.position)
         return y, (), Sent(counted(32 * x.value.shape[1] + num_params), clear=located)
 
-    return stateless(combine=field_sum())._replace(encode=encode)
+    return stateless(combine=field_sum())._replace(encode=encode, sums=SecureSum(selects=True))
 
 
 class Paired(NamedTuple):
@@ -125,4 +125,4 @@ def paired_coordinates(
         refused = jnp.where(pairs.overflow | crowded, int(Status.CAP_OVERFLOW), 0)
         return jnp.where(pairs.chosen, x, 0), (), Sent(bits, refused=refused, clear=located)
 
-    return stateless(combine=field_sum())._replace(advertise=advertise, encode=encode)
+    return stateless(combine=field_sum())._replace(advertise=advertise, encode=encode, sums=SecureSum(selects=True))

@@ -135,7 +135,7 @@ def thresholded_masks(
         advertise=advertise, encode=encode, disclose=disclose, decode=decode,
         caveats=tuple(dict.fromkeys((*below.caveats, *((ELIDED,) if elide else ()), PUBLIC_COUNTS, MALICIOUS))),
         needs_placement=True,
-        sums=SecureSum(max(threshold, below.sums.threshold), opened_by=terms.quorum, opens_at=threshold),
+        sums=SecureSum(max(threshold, below.sums.threshold), opened_by=terms.quorum, opens_at=threshold, selects=True),
     )  # fmt: skip
 
 

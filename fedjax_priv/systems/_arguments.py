@@ -264,8 +264,8 @@ def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any], leave: fl
     """The layer that a caller gives in place of masks, if it adds uploads as the layers above it expect.
 
     Raises:
-      ValueError: there are options of masks, or `leave` where nobody is asked for shares; or `secure_sum` is no layer
-        or adds modulo something else: sums would be wrong without any sign of it.
+      ValueError: there are options of masks, or `leave` where nobody is asked for shares; or `secure_sum` is no layer,
+        adds modulo something else or only some coordinates: sums would be wrong without any sign of it.
     """
     not_together(masks, "secure_sum")
     example = "layers.plain_field()" if modulus is FIELD else f"layers.plain_ring({modulus.bits})"
@@ -275,6 +275,8 @@ def adding(modulus: Modulus, secure_sum: Layer, masks: dict[str, Any], leave: fl
         needed = f"q = {modulus.size}" if modulus is FIELD else f"2**bits = {modulus.size}"
         got = "one that adds no integers" if found is None else f"one that adds modulo {found}"
         raise ValueError(f"secure_sum must add modulo {needed}, such as {example}, got {got}")
+    if secure_sum.sums.selects:
+        raise ValueError(f"secure_sum must add all coordinates, such as {example}, got one of which clients send some")
     if asks_nobody(secure_sum):
         nobody_asked(leave, f"a secure_sum in the clear, such as {example}")
     return secure_sum

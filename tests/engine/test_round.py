@@ -17,14 +17,17 @@ from fedjax_priv.engine.round import _step
 from fedjax_priv.layers import (
     average,
     over_the_air_mean,
+    paired_coordinates,
     pairwise_masks,
     plain,
     plain_field,
     plain_ring,
     quantize,
     scale,
+    sparse_masks,
     stack,
     stateless,
+    thresholded_masks,
     waveform,
 )
 from fedjax_priv.status import Status
@@ -33,6 +36,8 @@ from fedjax_priv.systems._arguments import adding
 from helpers import engine, mesh_of, one_round, refuses, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(5)
+PAIRED = paired_coordinates(alpha=0.9, group_size=4)
+OPENED = thresholded_masks(PAIRED, num_values=5, group_size=4, threshold=2)
 HIDING = multiple_access(known_count=False)  # how many sent
 COUNTED = "layers must not need the number of uploads, which channel hides"
 
@@ -249,6 +254,13 @@ test_bad_arguments = refuses(
     (
         lambda: secagg(towards_target(), num_clients=3, secure_sum=plain()),
         "got one that adds no integers",
+    ),
+    *(
+        (
+            lambda layer=layer: secagg(towards_target(), num_clients=4, secure_sum=layer),
+            r"^secure_sum must add all coordinates, such as layers.plain_field\(\), got one of which clients send",
+        )
+        for layer in (sparse_masks(alpha=0.9, group_size=4), PAIRED, stack(sum=OPENED))
     ),
     (
         lambda: secagg(towards_target(), num_clients=4, secure_sum=plain_field(), neighbours=2),

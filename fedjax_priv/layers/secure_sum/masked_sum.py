@@ -110,6 +110,7 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         caveats=(ELIDED,) if protocol.elide else (), needs_placement=True, sums=SecureSum(
             quorum.threshold,
             opened_by=quorum.threshold if quorum.complete else None,  # among neighbours it depends on who they are
+            selects=protocol.expansion.located,
             by_list=True,
             protocol=protocol,
             digest=model_digest if protocol.bind_model else None,
