@@ -18,7 +18,7 @@ from fedjax_priv.base.layers import Layer, Scaled
 from fedjax_priv.base.messages import Bits, Kept, Link, Lists, Received, Sent
 from fedjax_priv.base.placement import CLIENTS, ONE_DEVICE, Placement
 from fedjax_priv.base.secure_sums import SecureSum
-from fedjax_priv.base.stated import Stated
+from fedjax_priv.base.stated import RowsOptional, Stated
 from fedjax_priv.base.training import Local, Model, Told, Updates
 from fedjax_priv.keys import Key
 
@@ -49,6 +49,7 @@ __all__ = [
     "RoundInfo",
     "RoundState",
     "Rows",
+    "RowsOptional",
     "Scaled",
     "SecureSum",
     "Sent",

@@ -1,4 +1,4 @@
-"""Functions that carry what their author states of them."""
+"""Functions that carry what their author states of them; a function that wraps or replaces one states nothing."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,13 +7,25 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Stated:
-    """A function, and what its author states of it; a function that wraps or replaces it states nothing."""
+    """Local training, and what its author states of it: see the properties of `Local` of these names."""
 
     function: Callable
-    about: Any = None
-    without_rows: Callable | None = None  # the same, for updates that are not rows; None: not possible
-    corrected: Callable | None = None  # the same training, each step with a vector added; None: not possible
-    in_place: bool = False  # training that takes `Rows` as `ClientData.examples`, too
+    steps: Any = None
+    updates: Callable | None = None
+    corrected: Callable | None = None
+    in_place: bool = False
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result."""
+        return self.function(*args)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+class RowsOptional:
+    """A function of rows, and the same where updates have none: only their norms and a sum are known."""
+
+    function: Callable
+    without_rows: Callable
 
     def __call__(self, *args: Any) -> Any:
         """The function's result."""
@@ -22,4 +34,4 @@ class Stated:
 
 def without_rows(function: Callable) -> Callable | None:
     """The same for updates that are not rows; None: its author states none."""
-    return function.without_rows if isinstance(function, Stated) else None
+    return function.without_rows if isinstance(function, RowsOptional) else None

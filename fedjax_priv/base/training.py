@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Float, PyTree
 
-from fedjax_priv.base.stated import Stated, without_rows
+from fedjax_priv.base.stated import Stated
 
 
 class Model(NamedTuple):
@@ -38,17 +38,17 @@ class Local(NamedTuple):
     @property
     def steps(self) -> Any:
         """What `apply` states of its steps, a `clients.LocalSteps`; None: nothing is known."""
-        return self.apply.about if isinstance(self.apply, Stated) else None
+        return self._stated.steps
 
     @property
     def in_place(self) -> bool:
         """Whether `apply`, `updates` and `corrected` take `Rows` as examples, so that no samples need be copied."""
-        return isinstance(self.apply, Stated) and self.apply.in_place
+        return self._stated.in_place
 
     @property
     def updates(self) -> Callable[..., Updates] | None:
         """`(key, params, ClientData [b], cohort [b]) -> Updates [b]`, the same training; None: it makes rows."""
-        return without_rows(self.apply)
+        return self._stated.updates
 
     @property
     def corrected(self) -> Callable[..., tuple] | None:
@@ -57,7 +57,11 @@ class Local(NamedTuple):
         `(key, memory, params, ClientData, cohort, added [b, d]) -> (update [b, d], memory, loss [b], length [b])`;
         `length` is the number of steps times their size, 0 of a client that takes none. None: it cannot be done.
         """
-        return self.apply.corrected if isinstance(self.apply, Stated) else None
+        return self._stated.corrected
+
+    @property
+    def _stated(self) -> Stated:
+        return self.apply if isinstance(self.apply, Stated) else Stated(self.apply)
 
 
 class Told(NamedTuple):

@@ -4,7 +4,7 @@ import jax
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Channel, Cohort, Key, Stated
+from fedjax_priv.base import Channel, Cohort, Key, RowsOptional
 from fedjax_priv.keys import per_client
 
 
@@ -41,7 +41,7 @@ def erasure(dropout: float | Array = 0.0, *, leave: float | Array = 0.0) -> Chan
         return y, arrivals(key, cohort)
 
     return Channel(
-        Stated(transmit, without_rows=arrivals),
+        RowsOptional(transmit, arrivals),
         lambda key, received: received,
         lambda key, alive, cohort: alive & stays(key, leave, cohort),
     )

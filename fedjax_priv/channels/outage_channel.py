@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Channel, Cohort, Key, Stated
+from fedjax_priv.base import Channel, Cohort, Key, RowsOptional
 
 MOST_BITS = 32
 """The largest rate, in bits per real channel use."""
@@ -42,4 +42,4 @@ def outage(fixed_rate: float | Array = 0.5, *, snr: float | Array = 1.0) -> Chan
     def transmit(key: Key, y: PyTree, cohort: Cohort) -> tuple[PyTree, Array]:
         return y, arrivals(key, cohort)
 
-    return Channel(Stated(transmit, without_rows=arrivals), lambda key, received: received)
+    return Channel(RowsOptional(transmit, arrivals), lambda key, received: received)

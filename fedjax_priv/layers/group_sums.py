@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int, PyTree, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Combine, Received, Stated
+from fedjax_priv.base import Combine, Received, RowsOptional
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.client_rows import rows_where
@@ -133,7 +133,7 @@ def _of_sums_too(combine: Combine) -> Combine:
         _, parts = combine.lift(total[None], number[None] > 0, jnp.zeros(1, jnp.int32))
         return number[None], parts
 
-    return combine._replace(lift=Stated(combine.lift, without_rows=lift_sum)) if combine.num_groups == 1 else combine
+    return combine._replace(lift=RowsOptional(combine.lift, lift_sum)) if combine.num_groups == 1 else combine
 
 
 def element_bits(modulus: Modulus, y: UInt32[Array, "b d"]) -> UInt32[Array, ""]:

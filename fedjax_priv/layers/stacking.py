@@ -21,9 +21,9 @@ from fedjax_priv.base import (
     Lists,
     Placement,
     Received,
+    RowsOptional,
     Scaled,
     Sent,
-    Stated,
 )
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.returned_by_parts import check_received
@@ -70,7 +70,7 @@ def stateless(
     return Layer(
         init=lambda key, n: (),
         advertise=lambda key, state, cohort: ((), (), {}),
-        encode=Stated(encode_and_tell, without_rows=scale_and_tell) if scale else encode_and_tell,
+        encode=RowsOptional(encode_and_tell, scale_and_tell) if scale else encode_and_tell,
         disclose=_discloses_nothing,
         decode=lambda header, public, received: decode(received),
         combine=combine,
@@ -176,7 +176,7 @@ def stack(**layers: Layer) -> Layer:
     innermost, several = _checked(layers), _Stack(layers)
     encode = several.encode
     if all(layer.scale for layer in layers.values()):
-        encode = Stated(encode, without_rows=several.scale)
+        encode = RowsOptional(encode, several.scale)
     return Layer(
         several.init, several.advertise, encode, several.disclose, several.decode, innermost.combine,
         whole=any(layer.whole for layer in layers.values()),

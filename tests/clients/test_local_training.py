@@ -272,7 +272,7 @@ def test_zero_of_any_kind_is_zero(zero):
     local = inspect.unwrap(local_sgd)(LOSS, learning_rate=0.1, batch_size=B, num_steps=1, **settings)
     plain = local_sgd(LOSS, learning_rate=0.1, batch_size=B, num_steps=1)
     assert isinstance(local.apply, Stated) and isinstance(plain.apply, Stated)
-    assert local.apply.about == plain.apply.about and local.apply.without_rows is not None
+    assert local.apply.steps == plain.apply.steps and local.apply.updates is not None
     assert jax.tree.leaves(local.init(N, PARAMS)) == []
 
 

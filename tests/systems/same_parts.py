@@ -1,11 +1,12 @@
 """Whether two systems are made of the same parts, and so are the same program."""
 
+import dataclasses
 import functools
 import inspect
 
 import numpy as np
 
-from fedjax_priv.base import Stated
+from fedjax_priv.base import RowsOptional, Stated
 from fedjax_priv.layers.stacking import _Stack
 
 
@@ -14,9 +15,9 @@ def alike(one, other):
 
     Functions are compared by their code and all that they close over, methods of a stack by its layers.
     """
-    if isinstance(one, Stated):
-        fields = ("function", "about", "without_rows", "corrected")
-        one, other = ([getattr(each, field) for field in fields] for each in (one, other))
+    if isinstance(one, Stated | RowsOptional):
+        fields = [field.name for field in dataclasses.fields(one)]
+        return type(one) is type(other) and all(alike(getattr(one, name), getattr(other, name)) for name in fields)
     if isinstance(one, functools.partial):
         return isinstance(other, functools.partial) and alike(
             (one.func, one.args, one.keywords), (other.func, other.args, other.keywords)
