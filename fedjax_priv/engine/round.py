@@ -5,7 +5,7 @@ cohort -> advertise -> [ train -> encode -> transmit -> lift ] in blocks -> sum 
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import jax
@@ -189,15 +189,8 @@ def _step(
         "upload": upload_bits(uploaded),
         **closing,
     }
-    seen = ()
-    if parts.observe is not None:
-        view = _view(parts, uploaded, public, header, received)
-        honest = honest_groups(groups, uploaded.alive, who)
-        seen = parts.observe(view._replace(rows=groups, honest=honest, direction=direction))
-    of_draw = parts.cohort.measures(who, draw_state) if parts.cohort.measures else {}
-    recorded = {**single_numbers(told), **of_draw, **sat_out}
-    numbers = {name: jnp.broadcast_to(a, who.client.shape) for name, a in recorded.items()}
-    measured = dict(uploaded.sent.measured) | numbers
+    seen = _observed(parts, who, uploaded, public, header, received, groups, direction)
+    measured = _measured(parts, who, draw_state, told, sat_out, uploaded)
     trains = who.selected & (data.count[who.client] > 0)
     loss = jnp.where(trains, uploaded.loss, 0)
     info = base.RoundInfo(direction, who.client, loss, trains, sent, counted, group_status, status, measured, seen)
@@ -248,8 +241,40 @@ def _descend(
     return direction, state._replace(params=params, server=optimizer, aggregate=opinion, last=last)
 
 
-def _view(parts: Parts, uploaded: Uploaded, public: PyTree, header: PyTree, received: base.Received) -> base.View:
+def _observed(
+    parts: Parts,
+    who: base.Cohort,
+    uploaded: Uploaded,
+    public: PyTree,
+    header: PyTree,
+    received: base.Received,
+    groups: base.Received,
+    direction: Array,
+) -> PyTree:
+    """What `observe` makes of the server's view; () without it."""
+    if parts.observe is None:
+        return ()
     arrived, clear = uploaded.arrived, uploaded.sent.clear
-    who = () if parts.channel.superposes else uploaded.alive
-    seen, unsent = only_rows(arrived, clear), only_rows(~arrived, clear)
-    return base.View(uploaded.uploads, seen, who, public, header, unsent, received)
+    view = base.View(
+        uploads=uploaded.uploads,
+        clear=only_rows(arrived, clear),
+        alive=() if parts.channel.superposes else uploaded.alive,
+        public=public,
+        header=header,
+        unsent=only_rows(~arrived, clear),
+        received=received,
+        rows=groups,
+        honest=honest_groups(groups, uploaded.alive, who),
+        direction=direction,
+    )
+    return parts.observe(view)
+
+
+def _measured(
+    parts: Parts, who: base.Cohort, draw: PyTree, told: Mapping[str, PyTree], sat_out: Mapping, uploaded: Uploaded
+) -> dict[str, PyTree]:
+    """What layers measured, and for each client the numbers that clients are told, and those of the draw."""
+    of_draw = parts.cohort.measures(who, draw) if parts.cohort.measures else {}
+    numbers = {**single_numbers(told), **of_draw, **sat_out}
+    each = {name: jnp.broadcast_to(a, who.client.shape) for name, a in numbers.items()}
+    return dict(uploaded.sent.measured) | each
