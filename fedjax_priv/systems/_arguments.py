@@ -12,7 +12,8 @@ from fedjax_priv import _validate
 from fedjax_priv.attacks import AnyAttack, FieldAttack, on_field_elements, on_group_means, on_updates
 from fedjax_priv.attacks.attack_layers import check_attack
 from fedjax_priv.attacks.byzantine_clients import check_mask, how_many
-from fedjax_priv.base import Aggregator, Cohort, Key, Layer, Sent
+from fedjax_priv.base import Aggregator, Cohort, Draw, Key, Layer, Sent
+from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.round import federated_round
@@ -76,6 +77,11 @@ def clients_in_round(num_clients: int, cohort_size: int | None) -> int:
     if size > num_clients:
         raise ValueError(f"cohort_size must be at most num_clients = {num_clients}, got {size}")
     return size
+
+
+def everyone_or(cohort_size: int | None) -> Draw:
+    """Draws everyone, or cohorts of so many."""
+    return everyone() if cohort_size is None else sample(cohort_size)
 
 
 def secure_cohort(num_clients: int, cohort_size: int | None) -> int:

@@ -6,10 +6,9 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, weighted_mean
-from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._arguments import Run, everyone_or
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
@@ -39,7 +38,7 @@ def fedavg(
     if cohort_size is not None:
         _validate.integer(cohort_size=cohort_size)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=local,
         layers=stack(weigh=weighted_mean(), send=plain(exact=exact)),
         channel=erasure(dropout),

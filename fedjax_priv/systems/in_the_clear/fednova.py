@@ -6,10 +6,10 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Aggregator, Algorithm, Key, Local, Received
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, normalized, sample
+from fedjax_priv.clients import normalized
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack, weighted_mean
-from fedjax_priv.systems._arguments import Run
+from fedjax_priv.systems._arguments import Run, everyone_or
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 
@@ -46,7 +46,7 @@ def fednova(
     if cohort_size is not None:
         _validate.integer(cohort_size=cohort_size)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=normalized(local),
         layers=stack(weigh=weighted_mean(), send=plain(exact=exact)),
         channel=erasure(dropout),

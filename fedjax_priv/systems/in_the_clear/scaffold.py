@@ -6,13 +6,14 @@ from jaxtyping import Array, Float32
 from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Algorithm, Key, Local, Received
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import controlled, everyone, sample
+from fedjax_priv.clients import controlled
 from fedjax_priv.clients.control_variates import CONTROL
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.systems._arguments import (
     MASKS,
     Masked,
     clients_in_round,
+    everyone_or,
     loss_rate,
     nobody_asked,
     one_sum,
@@ -82,7 +83,7 @@ def scaffold(
         nobody_asked(leave, "secure=False")
     layers = one_sum(size, levels, masks, secure=secure, exact=exact)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=controlled(local),
         layers=layers,
         channel=erasure(loss_rate(dropout), leave=leave),

@@ -8,10 +8,9 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_sparse, rand_k, scale, stack, top_k
-from fedjax_priv.systems._arguments import Run, loss_rate
+from fedjax_priv.systems._arguments import Run, everyone_or, loss_rate
 from fedjax_priv.systems._known_arguments import of_known_arguments
 
 SPARSIFIERS = {"rand_k": rand_k, "top_k": top_k}
@@ -59,7 +58,7 @@ def sparse_fedavg(
     sparsify = SPARSIFIERS[sparsifier](num_params, k, error_feedback=error_feedback)
     factor = _per_draw(num_clients, cohort_size) / (1 - dropout)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=local,
         layers=stack(
             weigh=scale(factor),

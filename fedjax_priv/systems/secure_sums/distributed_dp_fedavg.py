@@ -13,7 +13,6 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Layer, Local, Received
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
 from fedjax_priv.clients.bounded_updates import bounded
 from fedjax_priv.crypto.modulus import ring
 from fedjax_priv.engine.round import federated_round
@@ -30,7 +29,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.noise_discrete_gaussian import MAX_SCALE
 from fedjax_priv.layers.rotation import padded_length
 from fedjax_priv.layers.rounding import BETA
-from fedjax_priv.systems._arguments import MASKS, Masked, adding, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, adding, everyone_or, loss_rate, secure_cohort
 from fedjax_priv.systems._distributed_noise import condition_of
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import DistributedNoise, Sum
@@ -130,7 +129,7 @@ def distributed_dp_fedavg(
     finest = MAX_SCALE / max(deviation, MAX_SCALE / FINEST)
     levels = min(1 / grid_step(bits, deviation, float(deviations), size, padded, growth), finest)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=bounded(local, clip=clip, weight_cap=weight_cap),
         layers=stack(
             divide=_times(clip / (size * (1 - dropout) * mean_weight)),

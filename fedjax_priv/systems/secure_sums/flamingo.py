@@ -53,6 +53,6 @@ def flamingo(
     members, run = COMMITTEE.split(how)
     masks = committee_masks(group_size=size, **members)
     return mean_under(
-        masks, local, num_clients=num_clients, cohort_size=cohort_size, size=size, dropout=dropout, leave=leave,
+        masks, local, num_clients=num_clients, cohort_size=cohort_size, dropout=dropout, leave=leave,
         levels=levels, **run,
     )  # fmt: skip

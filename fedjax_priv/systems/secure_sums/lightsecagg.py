@@ -57,6 +57,6 @@ def lightsecagg(
     code, run = CODE.split(how)
     mask = of_model(num_params, coded_masks(num_values=num_params, group_size=size, **code))
     return mean_under(
-        mask, local, num_clients=num_clients, cohort_size=cohort_size, size=size, dropout=dropout, leave=leave,
+        mask, local, num_clients=num_clients, cohort_size=cohort_size, dropout=dropout, leave=leave,
         levels=levels, **run,
     )  # fmt: skip

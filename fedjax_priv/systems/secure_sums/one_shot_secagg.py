@@ -67,6 +67,6 @@ def one_shot_secagg(
     spacing = fitting_spacing(spacing_of(size, coins, num_params, float(failure)), size, given)
     masks = of_model(num_params, one_shot_masks(group_size=size, spacing=spacing, coins=coins, **members))
     return mean_under(
-        masks, local, num_clients=num_clients, cohort_size=cohort_size, size=size, dropout=dropout, leave=leave,
+        masks, local, num_clients=num_clients, cohort_size=cohort_size, dropout=dropout, leave=leave,
         levels=levels, spacing=spacing, **run,
     )  # fmt: skip

@@ -8,12 +8,11 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.weighting import UPDATE, on_columns
-from fedjax_priv.systems._arguments import MASKS, ROUND, adding, loss_rate, ranged, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, ROUND, adding, everyone_or, loss_rate, ranged, secure_cohort
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems._proofs import PROOFS, validated
@@ -105,7 +104,7 @@ def secagg(
     }  # fmt: skip
     released = Sum(noise=noise.released, masks=protocol, opening=opening)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=local,
         layers=stack(weigh=weigh, **above, **below),
         channel=erasure(dropout, leave=leave),

@@ -10,11 +10,10 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Layer, Local
 from fedjax_priv.channels import erasure
-from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.layers.sparse_mask import sparse_protocol
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, ranged, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, everyone_or, loss_rate, ranged, secure_cohort
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.releases import SparseSum
@@ -78,7 +77,7 @@ def sparse_secagg(
     mask = sparse_masks(alpha=alpha, group_size=size, **masks)
     noise = distributed_noise(clip, noise_variance, levels, max_terms=size, group_size=1)
     return federated_round(
-        cohort=everyone() if cohort_size is None else sample(cohort_size),
+        cohort=everyone_or(cohort_size),
         local=local,
         layers=stack(
             weigh=weigh(normalize, selected(alpha, size, masks), size / num_clients, dropout),
