@@ -32,7 +32,7 @@ from fedjax_priv.layers import (
 )
 from fedjax_priv.status import Status
 from fedjax_priv.systems import fedavg, secagg
-from fedjax_priv.systems._arguments import adding
+from fedjax_priv.systems._shared_layers import adding
 from helpers import engine, mesh_of, one_round, refuses, remembering, same_bits, targets, towards_target
 
 KEY = jax.random.key(5)

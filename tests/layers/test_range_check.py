@@ -27,7 +27,7 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.noise_skellam import largest_skellam
 from fedjax_priv.status import Status, describe
 from fedjax_priv.systems import compose, fedrep, secagg, share, sparse_secagg
-from fedjax_priv.systems._arguments import ranged
+from fedjax_priv.systems._shared_layers import ranged
 from helpers import (
     Q,
     cohort_of,

@@ -8,8 +8,9 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, nobody_asked, one_sum
+from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, nobody_asked
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import one_sum
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
 from fedjax_priv.systems.central_noise.quorum import with_threshold
 from fedjax_priv.systems.central_noise.sampling import check_bands, sampling_of

@@ -46,9 +46,10 @@ from fedjax_priv.layers.quantization import largest_summand
 from fedjax_priv.layers.secure_sum.masked_sum import Protocol
 from fedjax_priv.layers.weighting import UPDATE, on_columns, over_participation
 from fedjax_priv.systems import releases
-from fedjax_priv.systems._arguments import attacked_elements, coordinates, proposed, ranged
+from fedjax_priv.systems._arguments import coordinates, proposed
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._proofs import validated
+from fedjax_priv.systems._shared_layers import attacked_elements, ranged
 from fedjax_priv.systems.composition.stack import Stack
 from fedjax_priv.systems.secure_sums import sparse_secagg
 from fedjax_priv.systems.secure_sums.thresholded_secagg import thresholded_secagg

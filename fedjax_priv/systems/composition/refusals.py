@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Draw
-from fedjax_priv.systems._arguments import NEEDS_CLIP, too_few_rows
+from fedjax_priv.systems._arguments import too_few_rows
 from fedjax_priv.systems._attackers import BOTH_ATTACKS, distrust, of_nobody
 from fedjax_priv.systems._proofs import NEEDS_BOUND, of_noisy_sums
+from fedjax_priv.systems._shared_layers import NEEDS_CLIP
 from fedjax_priv.systems.composition.settled import clients_of, settled
 from fedjax_priv.systems.composition.stack import Stack, is_zero
 

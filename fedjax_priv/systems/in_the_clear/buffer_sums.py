@@ -14,7 +14,7 @@ from fedjax_priv.layers import clip as clipping
 from fedjax_priv.layers import discounted_mean, mean_by_factors, plain, quantize, stack
 from fedjax_priv.server_noise import independent, noisy_sum
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
-from fedjax_priv.systems._arguments import adding
+from fedjax_priv.systems._shared_layers import adding
 from fedjax_priv.systems.releases import NoisyBuffers, Opening, Sum
 
 CAVEATS = (

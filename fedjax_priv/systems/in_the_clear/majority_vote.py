@@ -10,9 +10,10 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain_signs, sign, stack
-from fedjax_priv.systems._arguments import Run, attacked, loss_rate
+from fedjax_priv.systems._arguments import Run, loss_rate
 from fedjax_priv.systems._attackers import check_attackers
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import attacked
 
 
 @of_known_arguments

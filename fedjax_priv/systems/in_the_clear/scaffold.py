@@ -16,10 +16,10 @@ from fedjax_priv.systems._arguments import (
     everyone_or,
     loss_rate,
     nobody_asked,
-    one_sum,
     secure_cohort,
 )
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import one_sum
 from fedjax_priv.systems.releases import Sum
 
 EQUAL_STEPS = "if all clients take equally many local steps, see systems.scaffold"

@@ -13,8 +13,9 @@ from fedjax_priv.clients import sample
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, enrolled_masks, quantize, stack
-from fedjax_priv.systems._arguments import ROUND, HandsOn, adding, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import adding
 from fedjax_priv.systems.releases import LocalNoise
 
 MASKS = HandsOn(enrolled_masks, ("threshold", "elide", "key_agreement", "prg"))

@@ -13,9 +13,10 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import clip as clipped
 from fedjax_priv.layers import gaussian_noise, jl, plain, stack
-from fedjax_priv.systems._arguments import Run, attacked, buffers, coordinates, loss_rate
+from fedjax_priv.systems._arguments import Run, buffers, coordinates, loss_rate
 from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import attacked
 from fedjax_priv.systems.releases import SketchedUploads
 
 

@@ -11,9 +11,10 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import plain, stack
-from fedjax_priv.systems._arguments import Run, attacked, buffers, loss_rate, population_of
+from fedjax_priv.systems._arguments import Run, buffers, loss_rate, population_of
 from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import attacked
 
 
 @of_known_arguments

@@ -9,18 +9,10 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import average, quantize, stack
-from fedjax_priv.systems._arguments import (
-    MASKS,
-    Masked,
-    attacked_elements,
-    attacked_groups,
-    buffer_sum,
-    buffers,
-    loss_rate,
-    nobody_asked,
-)
+from fedjax_priv.systems._arguments import MASKS, Masked, buffers, loss_rate, nobody_asked
 from fedjax_priv.systems._attackers import check_attackers, check_trust
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import attacked_elements, attacked_groups, buffer_sum
 from fedjax_priv.systems.releases import Sum
 
 

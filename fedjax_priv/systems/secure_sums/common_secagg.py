@@ -10,8 +10,9 @@ from fedjax_priv.clients import everyone
 from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import common_coordinates, pairwise_masks, quantize, scale, stack
-from fedjax_priv.systems._arguments import MASKS, Masked, adding, coordinates, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, coordinates, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import adding
 from fedjax_priv.systems.releases import Opening, Sum
 
 

@@ -29,9 +29,10 @@ from fedjax_priv.layers import (
 from fedjax_priv.layers.noise_discrete_gaussian import MAX_SCALE
 from fedjax_priv.layers.rotation import padded_length
 from fedjax_priv.layers.rounding import BETA
-from fedjax_priv.systems._arguments import MASKS, Masked, adding, everyone_or, loss_rate, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, Masked, everyone_or, loss_rate, secure_cohort
 from fedjax_priv.systems._distributed_noise import condition_of
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import adding
 from fedjax_priv.systems.releases import DistributedNoise, Sum
 
 FINEST = 2.0**15

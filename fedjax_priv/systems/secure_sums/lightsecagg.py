@@ -7,8 +7,9 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.layers import coded_masks
-from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, of_model, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import of_model
 from fedjax_priv.systems.secure_sums._one_message import mean_under
 
 CODE = HandsOn(coded_masks, ("colluders", "lost", "threshold", "elide", "prg"))

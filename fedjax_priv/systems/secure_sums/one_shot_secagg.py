@@ -8,8 +8,9 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.crypto.lattice import check_coins, spacing_of
 from fedjax_priv.layers import one_shot_masks
-from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, of_model, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import of_model
 from fedjax_priv.systems.secure_sums._one_message import mean_under
 
 COMMITTEE = HandsOn(one_shot_masks, ("committee", "threshold", "fewest", "length", "elide", "prg"))

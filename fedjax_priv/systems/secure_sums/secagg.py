@@ -12,10 +12,11 @@ from fedjax_priv.crypto.modulus import FIELD
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import pairwise_masks, quantize, scale, stack, weighted_mean
 from fedjax_priv.layers.weighting import UPDATE, on_columns
-from fedjax_priv.systems._arguments import MASKS, ROUND, adding, everyone_or, loss_rate, ranged, secure_cohort
+from fedjax_priv.systems._arguments import MASKS, ROUND, everyone_or, loss_rate, secure_cohort
 from fedjax_priv.systems._distributed_noise import condition_of, distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems._proofs import PROOFS, validated
+from fedjax_priv.systems._shared_layers import adding, ranged
 from fedjax_priv.systems.releases import Opening, Sum
 
 

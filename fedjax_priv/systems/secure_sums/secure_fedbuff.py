@@ -16,8 +16,9 @@ from fedjax_priv.clients.job_times import JobLaw
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.lattice import check_coins, spacing_of_weighed
 from fedjax_priv.layers import coded_masks, one_shot_masks
-from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, not_together, of_model
+from fedjax_priv.systems._arguments import ROUND, HandsOn, fitting_spacing, not_together
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import of_model
 from fedjax_priv.systems.in_the_clear.fedbuff import fedbuff
 
 FRESH = {"coded": 64, "one_shot": 8}

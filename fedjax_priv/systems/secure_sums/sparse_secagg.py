@@ -13,9 +13,10 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.layers import public_weighted_mean, quantize, scale, sparse_masks, stack
 from fedjax_priv.layers.sparse_mask import sparse_protocol
-from fedjax_priv.systems._arguments import ROUND, HandsOn, everyone_or, loss_rate, ranged, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, everyone_or, loss_rate, secure_cohort
 from fedjax_priv.systems._distributed_noise import distributed_noise
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import ranged
 from fedjax_priv.systems.releases import SparseSum
 
 MASKS = HandsOn(sparse_protocol, ("neighbours", "threshold", "expand", "elide", "key_agreement", "prg"))

@@ -25,8 +25,9 @@ from fedjax_priv.layers import (
     thresholded_masks,
 )
 from fedjax_priv.layers.secure_sum.expansion import most_ones
-from fedjax_priv.systems._arguments import ROUND, HandsOn, coordinates, loss_rate, of_model, secure_cohort
+from fedjax_priv.systems._arguments import ROUND, HandsOn, coordinates, loss_rate, secure_cohort
 from fedjax_priv.systems._known_arguments import of_known_arguments
+from fedjax_priv.systems._shared_layers import of_model
 from fedjax_priv.systems.releases import ThresholdedSum
 from fedjax_priv.systems.secure_sums.sparse_secagg import selected
 
