@@ -20,13 +20,13 @@ class Robustness(NamedTuple):
 
     error: Float[Array, ""]  # ||Agg - honest mean||^2
     spread: Float[Array, ""]  # rho^2, mean of ||v_k - v_k'||^2 over pairs of honest rows
-    share: Float[Array, ""]  # delta, the fraction of Byzantine rows
+    fraction: Float[Array, ""]  # delta, the fraction of Byzantine rows
     ratio: Float[Array, ""]  # error / spread, accurate even if both underflow to 0
 
     @property
     def c(self) -> Float[Array, ""]:
         """`ratio / delta`; infinite or NaN without Byzantine rows, for which the definition requires error 0."""
-        return self.ratio / self.share
+        return self.ratio / self.fraction
 
 
 def robustness(
@@ -62,7 +62,7 @@ def robustness(
     away = rows_where(honest, updates - mean[None], jnp.zeros((), updates.dtype))
     error, spread = length(direction - mean), length(away) * jnp.sqrt(2 / jnp.maximum(number - 1, 1))
     return Robustness(
-        error=jnp.square(error), spread=jnp.square(spread), share=1 - number / len(updates),
+        error=jnp.square(error), spread=jnp.square(spread), fraction=1 - number / len(updates),
         ratio=jnp.square(error / spread),
     )  # fmt: skip
 

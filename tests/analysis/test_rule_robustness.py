@@ -25,7 +25,7 @@ def test_the_mean_under_foe_in_closed_form():
     honest = UPDATES[F:].astype(np.float64)
     centre, share = honest.mean(0), F / M
     found = measured(mean(), foe(0.5))
-    assert found.share == pytest.approx(share, rel=1e-5)
+    assert found.fraction == pytest.approx(share, rel=1e-5)
     assert found.error == pytest.approx((share * 1.5) ** 2 * (centre**2).sum(), rel=1e-5)
     pairs = [((a - b) ** 2).sum() for i, a in enumerate(honest) for b in honest[:i]]
     assert found.spread == pytest.approx(np.mean(pairs), rel=1e-5)

@@ -10,7 +10,7 @@ from refusals import refused
 from fedjax_priv.theory import fedrep as theory
 
 PROBLEM = theory.Problem(smoothness=3.0, heterogeneity=0.2, gradient_norm=1.5, gradient_std=2.0, initial_gap=0.7)
-DEFENCE = theory.Defence(inverse_contraction=8.0, robustness=0.9, byzantine_share=0.2)
+DEFENCE = theory.Defence(inverse_contraction=8.0, robustness=0.9, byzantine_fraction=0.2)
 L, B, D, S, GAP, H = 3.0, 0.2, 1.5, 2.5, 0.7, 8.0
 SOME = st.floats(0.01, 20)
 PROBLEMS = st.builds(theory.Problem, SOME, SOME, SOME, SOME, SOME)
@@ -171,7 +171,7 @@ test_bad_arguments = refused(
     (lambda: memory_of(smoothness=-1.0), r"smoothness must be in \[0, inf\), got -1.0$"),
     (lambda: memory_of(heterogeneity=math.nan), r"heterogeneity must be in \[0, inf\), got nan$"),
     (lambda: error_of(robustness=-1.0), r"robustness must be in \[0, inf\), got -1.0$"),
-    (lambda: error_of(byzantine_share=0.5), r"byzantine_share must be in \[0, 0.5\), got 0.5$"),
+    (lambda: error_of(byzantine_fraction=0.5), r"byzantine_fraction must be in \[0, 0.5\), got 0.5$"),
     (lambda: bound_of(local_steps=0), "local_steps must be an integer >= 1, got 0$"),
     (lambda: bound_of(iterations=1.5), "iterations must be an integer >= 1, got 1.5$"),
     (lambda: theory.momentum_sgd(PROBLEM, rate=0.1, local_steps=1, beta=1.0), r"beta must be in \[0, 1\), got 1.0$"),

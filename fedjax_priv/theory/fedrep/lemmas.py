@@ -26,7 +26,7 @@ class Defence(NamedTuple):
 
     inverse_contraction: Numbers  # H >= 1
     robustness: Numbers = 0.0  # c
-    byzantine_share: Numbers = 0.0  # delta, in [0, 1/2)
+    byzantine_fraction: Numbers = 0.0  # delta, in [0, 1/2)
 
 
 def memory_bound(
@@ -60,7 +60,7 @@ def aggregate_error_bound(
 
     Examples:
       >>> problem = Problem(smoothness=1.0, heterogeneity=1.0, gradient_norm=2.0, gradient_std=1.0, initial_gap=1.0)
-      >>> defence = Defence(inverse_contraction=2.0, robustness=1.0, byzantine_share=0.1)
+      >>> defence = Defence(inverse_contraction=2.0, robustness=1.0, byzantine_fraction=0.1)
       >>> print(aggregate_error_bound(problem, defence, rate=0.01, local_steps=5).round(3))
       0.17
     """
@@ -88,7 +88,7 @@ def total_step(rate: Numbers, local_steps: Numbers) -> Result:
 def disturbance(defence: Defence, decaying: bool = False) -> Result:
     """c delta (4 H^2 + 1)."""
     c = _validate.real("[0, inf)", robustness=_validate.setting(Defence, defence=defence).robustness)
-    delta = _validate.real("[0, 0.5)", byzantine_share=defence.byzantine_share)
+    delta = _validate.real("[0, 0.5)", byzantine_fraction=defence.byzantine_fraction)
     return c * delta * (_memory(check_inverse(defence.inverse_contraction), decaying) + 1)
 
 
