@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Sent
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Sent, absent
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.layers import stateless
 from fedjax_priv.layers.sparsification import Sparse
@@ -58,8 +58,8 @@ def check_attack(**attacks: AnyAttack) -> None:
             _validate.function(4, EXAMPLE, **{name: attack})
 
 
-def of_a_round(attack: AnyAttack, last: Float[Array, " d"] | tuple[()]) -> Attack:
-    """The attack in a round after one of this direction; (): after none.
+def of_a_round(attack: AnyAttack, last: PyTree) -> Attack:
+    """The attack in a round after one of this direction `[d]`; (): after none.
 
     Raises:
       ValueError: updates `[n, d]` have another number of coordinates, when the attack is called.
@@ -70,7 +70,7 @@ def of_a_round(attack: AnyAttack, last: Float[Array, " d"] | tuple[()]) -> Attac
     def now(
         key: Key, updates: Float[Array, "n d"], honest: Bool[Array, " n"], byzantine: Bool[Array, " n"]
     ) -> Float[Array, "m d"]:
-        known = jnp.zeros(updates.shape[1], updates.dtype) if isinstance(last, tuple) else last
+        known = jnp.zeros(updates.shape[1], updates.dtype) if absent(last) else last
         if known.shape != updates.shape[1:]:
             raise ValueError(
                 "attack must be one of a round alone where updates are shortened, such as attacks.alie(): they have "

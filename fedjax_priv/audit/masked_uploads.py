@@ -18,7 +18,7 @@ from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.readings import looked_at
 from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.worlds import Make, Worlds
-from fedjax_priv.base import Key, View
+from fedjax_priv.base import Key, View, absent
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.batches import in_batches
 from fedjax_priv.keys import named
@@ -143,9 +143,7 @@ def _pads(masked: View, plain: View, protocol: Protocol | None, layer: str, key:
     pad = sub(masked.uploads, plain.uploads)
     n, d = pad.shape
     located = masked.clear[layer]
-    chosen = (
-        jnp.ones(pad.shape, bool) if isinstance(located, tuple) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
-    )
+    chosen = jnp.ones(pad.shape, bool) if absent(located) else jax.vmap(lambda w: bitmap.unpack(w, d))(located)
     chosen &= masked.alive[:, None]
     known = jnp.zeros(pad.shape, jnp.uint32) if protocol is None else _known(protocol, masked, layer, d)
     opened = sub(pad, known)

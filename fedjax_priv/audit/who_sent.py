@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float32
 
 from fedjax_priv.audit.worlds import Seen, Worlds
-from fedjax_priv.base import Cohort, Release
+from fedjax_priv.base import Cohort, Release, absent
 from fedjax_priv.ledger import Entry
 from fedjax_priv.systems.releases import DistributedNoise
 
@@ -18,7 +18,7 @@ from fedjax_priv.systems.releases import DistributedNoise
 def sent(seen: Seen) -> Float32[Array, " 2"]:
     """Honest uploads of a round that arrived and are valid: of client 0, and of all clients."""
     alive = seen.info.observed.alive
-    there = (seen.info.counted if isinstance(alive, tuple) else alive) & ~seen.who.byzantine
+    there = (seen.info.counted if absent(alive) else alive) & ~seen.who.byzantine
     return jnp.stack([(there & (seen.who.client == 0)).sum(), there.sum()]).astype(jnp.float32)
 
 

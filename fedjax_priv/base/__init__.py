@@ -7,6 +7,7 @@ Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server hol
 - `layers`, `combining`, `secure_sums`, `channel`, `aggregator`: the parts between clients and server.
 - `algorithm`: a whole system, its state and what its server sees. `placement`: where it is computed.
 - `stated`: functions that carry what their author states of them. `given_rows`: rows that a caller gives a rule.
+- `optional_fields`: fields that may hold nothing.
 """
 
 from fedjax_priv.base.aggregator import Aggregator
@@ -16,6 +17,7 @@ from fedjax_priv.base.cohorts import Antennas, ClientData, Cohort, Draw, Rows
 from fedjax_priv.base.combining import Combine
 from fedjax_priv.base.layers import Layer, Scaled
 from fedjax_priv.base.messages import Bits, Kept, Link, Lists, Received, Sent
+from fedjax_priv.base.optional_fields import absent
 from fedjax_priv.base.placement import CLIENTS, ONE_DEVICE, Placement
 from fedjax_priv.base.secure_sums import SecureSum
 from fedjax_priv.base.stated import RowsOptional, Stated
@@ -57,5 +59,6 @@ __all__ = [
     "Told",
     "Updates",
     "View",
+    "absent",
     "everyone_responds",
 ]

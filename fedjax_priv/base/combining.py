@@ -7,6 +7,7 @@ from jaxtyping import Array, PyTree
 
 from fedjax_priv.base.cohorts import Cohort
 from fedjax_priv.base.messages import Received
+from fedjax_priv.base.optional_fields import absent
 from fedjax_priv.base.stated import without_rows
 
 
@@ -22,7 +23,7 @@ class Combine(NamedTuple):
 
     def lifted(self, y: PyTree, alive: Array, cohort: Cohort) -> PyTree:
         """The summand of a block's uploads, each times its factor."""
-        if isinstance(cohort.factor, tuple):
+        if absent(cohort.factor):
             return self.lift(y, alive, cohort.group)
         assert self.times is not None  # else `engine.parts.check_drawn` has refused the cohort
         return self.lift(self.times(y, cohort.factor), alive, cohort.group)

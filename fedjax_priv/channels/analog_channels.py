@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Channel, Cohort, Key, Received
+from fedjax_priv.base import Channel, Cohort, Key, Received, absent
 from fedjax_priv.crypto.normal_draws import normal
 from fedjax_priv.crypto.prg import bits
 from fedjax_priv.keys import per_client
@@ -133,7 +133,7 @@ def true_gains(receiver_noise: float | Array = 1.0, *, known_count: bool = True)
     """
 
     def transmit(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> tuple[Array, Array]:
-        if isinstance(cohort.coefficient, tuple):
+        if absent(cohort.coefficient):
             return _faded(key, x, cohort)
         return _faded(key, times(x, *cohort.coefficient.T[:, :, None]), cohort)
 

@@ -195,9 +195,9 @@ def check_drawn(who: base.Cohort, parts: Parts) -> None:
         not know their gains and `channel` takes what they know for the truth; or one of cohort and `channel` alone has
         several antennas.
     """
-    if not isinstance(who.factor, tuple) and parts.combine.times is None:
+    if not base.absent(who.factor) and parts.combine.times is None:
         raise ValueError("layers must end in one whose sums may be weighed, such as plain_field() or coded_masks()")
-    if not isinstance(who.coefficient, tuple) and not parts.channel.turns:
+    if not base.absent(who.coefficient) and not parts.channel.turns:
         raise ValueError("channel must be true_gains(...) where clients do not know their gains, got another one")
     if isinstance(who.antennas, base.Antennas) != bool(parts.channel.antennas):
         raise ValueError("channel must be antenna_array(...) where the server has several antennas, and only there")

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree
 
-from fedjax_priv.base import ClientData, Cohort, Kept, Received, RoundState
+from fedjax_priv.base import ClientData, Cohort, Kept, Received, RoundState, absent
 from fedjax_priv.engine.client_rows import put_rows, rows_where
 from fedjax_priv.engine.upload import Uploaded
 from fedjax_priv.status import Status
@@ -27,7 +27,7 @@ def judge(groups: Received, refused: Array, alive: Array, who: Cohort) -> tuple[
         jnp.concatenate([who.selected[:, None], raised], 1).astype(jnp.int32), who.group, num_groups
     )
     reasons = jnp.where(members[:, 1:] > 0, flags[None, :], 0).sum(1)
-    told = jnp.zeros(num_groups, jnp.int32) if isinstance(groups.status, tuple) else groups.status
+    told = jnp.zeros(num_groups, jnp.int32) if absent(groups.status) else groups.status
     lost = jnp.where((groups.count == 0) & (members[:, 0] > 0) & (told == 0), int(Status.NOT_RECOVERED), 0)
     finite = [jnp.isfinite(rows.reshape(num_groups, -1)).all(1) for rows in jax.tree.leaves(groups.value)]
     broken = jnp.where((groups.count > 0) & ~jnp.stack(finite).all(0), int(Status.NOT_FINITE), 0)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, PyTree
 
-from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent
+from fedjax_priv.base import ClientData, Cohort, Key, Link, Local, RoundState, Sent, absent
 from fedjax_priv.engine.blocks import num_rows, over_clients
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.client_rows import only_rows, rows_of
@@ -36,7 +36,7 @@ class Uploaded(NamedTuple):
     @property
     def arrived(self) -> Bool[Array, " n"]:
         """Whose upload the server holds."""
-        return self.alive if isinstance(self.rejected, tuple) else self.alive | self.rejected
+        return self.alive if absent(self.rejected) else self.alive | self.rejected
 
 
 def train_and_upload(
@@ -120,7 +120,7 @@ def _upload(
         measured = dict(sent.measured)
         sent = sent._replace(measured=measured | dict(parts.channel.measure(x, y, who, measured)))
     uploads = only_rows(arrived, y) if parts.observe is not None and not parts.channel.superposes else ()
-    checked = not isinstance(sent.valid, tuple)
+    checked = not absent(sent.valid)
     if checked:
         check_rejected(parts.layers)
     alive, rejected = (arrived & sent.valid, arrived & ~sent.valid) if checked else (arrived, ())

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Key, Layer, Received, Sent
+from fedjax_priv.base import Cohort, Key, Layer, Received, Sent, absent
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.stacking import stateless
 
@@ -52,7 +52,7 @@ def complex_symbols(knowledge: Any, coordinates_per_use: PerUse = 1) -> Layer:
         del key, private, public
         y = symbols_of(x, coordinates_per_use)
         all_of = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), cohort.gain.shape)
-        real, imaginary = (1.0, 0.0) if isinstance(cohort.coefficient, tuple) else cohort.coefficient.T
+        real, imaginary = (1.0, 0.0) if absent(cohort.coefficient) else cohort.coefficient.T
         sent = only_rows(cohort.selected, {"channel_uses": all_of(y.shape[1])})
         about = {
             "coefficient_real": all_of(real), "coefficient_imaginary": all_of(imaginary),

@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Received
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Received, absent
 from fedjax_priv.crypto import field
 from fedjax_priv.layers.rounded_norm import IN_FLOAT32
 from fedjax_priv.layers.stacking import stateless
@@ -40,11 +40,11 @@ def check_range(largest: int, max_terms: int) -> Layer:
     def decode(received: Received) -> Received:
         size = jnp.abs(field.to_signed(received.value))
         beyond = (size > largest * received.count[:, None]).any(1) & (received.count > 0)
-        before = 0 if isinstance(received.status, tuple) else received.status
+        before = 0 if absent(received.status) else received.status
         return received._replace(status=before | jnp.where(beyond, int(Status.IMPLAUSIBLE), 0))
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:
-        if not isinstance(cohort.factor, tuple):
+        if not absent(cohort.factor):
             raise ValueError("check_range must be left out where uploads have factors: it counts uploads")
         return (), (), {}
 

@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort
+from fedjax_priv.base import Cohort, absent
 
 
 class Levels(NamedTuple):
@@ -65,7 +65,7 @@ def level_of_cohort(level: Level, cohort: Cohort) -> Float[Array, ""]:
     """
     if not isinstance(level, Levels):
         return level_of(level, cohort.round[0], cohort.gain)
-    if isinstance(cohort.level, tuple):
+    if absent(cohort.level):
         raise ValueError("cohort must be drawn by clients.at_levels(draw, level) where level is Levels, got no level")
     return level_of(cohort.level[0], cohort.round[0], cohort.gain)
 

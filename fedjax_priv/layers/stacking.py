@@ -24,6 +24,7 @@ from fedjax_priv.base import (
     RowsOptional,
     Scaled,
     Sent,
+    absent,
 )
 from fedjax_priv.engine.calls import calling
 from fedjax_priv.engine.returned_by_parts import check_received
@@ -112,16 +113,16 @@ def add_bits(*bits: Bits) -> Bits:
 
 def _both(valid: PyTree, other: PyTree) -> PyTree:
     """Uploads that two layers accept; (): a layer that asks for no proof."""
-    if isinstance(valid, tuple) or isinstance(other, tuple):
-        return other if isinstance(valid, tuple) else valid
+    if absent(valid) or absent(other):
+        return other if absent(valid) else valid
     return valid & other
 
 
 def _of_places_in_use(name: str, sent: Sent, unused: Any) -> Any:
     """Bits of a layer's message without the places that a layer above left unused."""
-    if isinstance(unused, tuple) or _is_free(sent):
+    if absent(unused) or _is_free(sent):
         return sent.bits
-    if isinstance(sent.each, tuple):
+    if absent(sent.each):
         raise ValueError(
             f"{name} must send the same number of bits for every value, and say it in Sent.each, since a layer above "
             "leaves values out"
@@ -133,7 +134,7 @@ def _both_cost(each: Any, sent: Sent) -> Any:
     """Bits of a place in two layers' messages; (): one of them cannot say."""
     if _is_free(sent):
         return each
-    return () if isinstance(each, tuple) or isinstance(sent.each, tuple) else each + sent.each
+    return () if absent(each) or absent(sent.each) else each + sent.each
 
 
 def _is_free(sent: Sent) -> bool:
@@ -295,6 +296,6 @@ def _with(told: Sent, name: str, sent: Sent) -> Sent:
         {**told.clear, name: sent.clear},
         {**told.measured, **dict(sent.measured)},
         _both(told.valid, sent.valid),
-        told.unused if isinstance(sent.unused, tuple) else sent.unused,
+        told.unused if absent(sent.unused) else sent.unused,
         _both_cost(told.each, sent),
     )

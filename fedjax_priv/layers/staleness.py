@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits, Cohort, Key, Layer, Received
+from fedjax_priv.base import Bits, Cohort, Key, Layer, Received, absent
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.layers.weighting import weighted_by
 
@@ -72,7 +72,7 @@ def mean_by_factors(*, total: float | None = None) -> Layer:
 
     def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, Array, Bits]:
         del key, state
-        none = isinstance(cohort.factor, tuple)
+        none = absent(cohort.factor)
         return (), jnp.ones(cohort.client.shape, jnp.uint32) if none else cohort.factor, {}
 
     def disclose(private: tuple, public: Array, clear: tuple, alive: Array, online: Array) -> tuple[Array, Bits]:

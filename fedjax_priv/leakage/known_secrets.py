@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, UInt32
 
+from fedjax_priv.base import absent
 from fedjax_priv.layers.secure_sum.opening import Opened, fits, rebuild
 from fedjax_priv.layers.secure_sum.sharing import Quorum, Roster, all_peers
 from fedjax_priv.leakage.colluders import Colluders
@@ -42,7 +43,7 @@ def _of_kind(
 ) -> tuple[UInt32[Array, "n w"], Bool[Array, " n"]]:
     """Everybody's seed or key, and whether it is known: survivors opened the one or the other by the list they had."""
     member, of = colluders.member, slice(quorum.words, None) if seed else slice(quorum.words)
-    told = header.alive[all_peers(quorum, roster).slot] if isinstance(header.told, tuple) else header.told
+    told = header.alive[all_peers(quorum, roster).slot] if absent(header.told) else header.told
     shares = jnp.where(member[:, None, None], colluders.shares[..., of], header.shares)
     secrets, enough = rebuild(quorum, roster, shares, header.online | member, (told == seed) | member[:, None])
     return secrets, enough & fits(quorum, roster, secrets, jnp.full_like(member, seed))

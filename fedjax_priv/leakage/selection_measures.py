@@ -12,7 +12,7 @@ from jax.lax import population_count
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from fedjax_priv import _validate
-from fedjax_priv.base import View
+from fedjax_priv.base import View, absent
 from fedjax_priv.layers.enrolled_mask import Members
 from fedjax_priv.layers.secure_sum import bitmap, committee, sharing
 from fedjax_priv.layers.sparsification import Sparse
@@ -39,7 +39,7 @@ def selections(view: View, layer: str = "mask") -> Sets:
     """
     _validate.one_of([name for name in view.clear if _selects(view, name)], layer=layer)
     located = view.clear[layer]
-    if isinstance(located, tuple):
+    if absent(located):
         everywhere = bitmap.pack(jnp.ones(view.uploads.shape[1], bool))
         return jnp.where(view.alive[:, None], everywhere[None], 0)
     return located
@@ -48,7 +48,7 @@ def selections(view: View, layer: str = "mask") -> Sets:
 def _selects(view: View, layer: str) -> bool:
     """Whether it sends a bitmap of coordinates, or masks all of them."""
     located = view.clear[layer]
-    if isinstance(located, tuple):
+    if absent(located):
         return isinstance(view.public.get(layer), _ROSTERS)
     return getattr(located, "dtype", None) == jnp.uint32 and located.ndim == 2
 

@@ -16,7 +16,7 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Algorithm, Antennas, ClientData, Cohort, Key
+from fedjax_priv.base import Algorithm, Antennas, ClientData, Cohort, Key, absent
 from fedjax_priv.data.pool import Pool, checked
 from fedjax_priv.ledger.by_release import ledger
 from fedjax_priv.ledger.by_round import labels
@@ -89,14 +89,14 @@ def _counts_noise_of_others(release: Release | None) -> bool:
 def _told(who: Cohort) -> dict[str, tuple]:
     """What only some draws know of a cohort, as their runs record it."""
     each, told = ("round", "client"), dict[str, tuple]()
-    if not isinstance(turned := who.coefficient, tuple):
+    if not absent(turned := who.coefficient):
         told |= {"coefficient_real": (each, turned[..., 0]), "coefficient_imaginary": (each, turned[..., 1])}
     if isinstance(who.antennas, Antennas):
         parts = np.moveaxis(np.asarray(who.antennas.gain), 3, 2)
         told["antenna_gains"] = ((*each, "antenna_gains_place"), parts.reshape(*parts.shape[:2], -1))
-    if not isinstance(who.factor, tuple):
+    if not absent(who.factor):
         told["factor"] = (each, who.factor)
-    if not isinstance(who.level, tuple):
+    if not absent(who.level):
         told["level"] = (each, np.where(who.level > 0, who.level, np.nan))  # NaN: nobody may send
     return told
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Cohort, Kept, Key, Layer, Link, Sent
+from fedjax_priv.base import Cohort, Kept, Key, Layer, Link, Sent, absent
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.status import describe
 from fedjax_priv.testing.laws import assert_close, is_compiled, law, require
@@ -240,7 +240,7 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
                 received.count[row] == case.counted(mine.sum()),
                 f"row {row} must have the number of its survivors as count",
             )
-            told = 0 if isinstance(received.status, tuple) or not mine.any() else int(received.status[row])
+            told = 0 if absent(received.status) or not mine.any() else int(received.status[row])
             require(1, told == 0, f"row {row} must set no bit of status: it is recovered, got: {describe(told)}")
             got = np.asarray(received.value[row])
             if case.field:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, PyTree, UInt32
 
-from fedjax_priv.base import Bits, Link, Lists
+from fedjax_priv.base import Bits, Link, Lists, absent
 from fedjax_priv.crypto import shamir
 from fedjax_priv.engine.client_rows import only_rows
 from fedjax_priv.layers.group_sums import message_bits
@@ -82,7 +82,7 @@ def _answer(
 
 def reconstruct(quorum: Quorum, header: Opened, roster: Roster) -> Rebuilt:
     """The key of each lost user and the seed of each survivor, each checked against what its owner published."""
-    of_kind = None if isinstance(header.told, tuple) else header.told == header.alive[all_peers(quorum, roster).slot]
+    of_kind = None if absent(header.told) else header.told == header.alive[all_peers(quorum, roster).slot]
     secrets, enough = rebuild(quorum, roster, header.shares, header.online, of_kind)
     known = enough & fits(quorum, roster, secrets, header.alive)
     met = num_holders(all_peers(quorum, roster), header.alive) > 0

@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree, UInt32
 
-from fedjax_priv.base import Combine
+from fedjax_priv.base import Combine, absent
 from fedjax_priv.crypto import field
 
 
 def times(y: PyTree, factor: PyTree) -> PyTree:
     """Field elements `[b, ...]` times the integer of each row, uint32 `[b]`; as they are without factors."""
-    if isinstance(factor, tuple):
+    if absent(factor):
         return y
     return jax.tree.map(lambda a: field.mul(a, factor.reshape(-1, *[1] * (a.ndim - 1))), y)
 
@@ -28,10 +28,10 @@ def weighed(combine: Combine) -> Combine:
 
 def in_sum(alive: Bool[Array, " n"], factor: PyTree) -> Bool[Array, " n"]:
     """Whose upload is in the sum: one times 0 is not, and does not hide others."""
-    return alive if isinstance(factor, tuple) else alive & (factor > 0)
+    return alive if absent(factor) else alive & (factor > 0)
 
 
 def bits_to_tell(alive: Bool[Array, " n"], factor: PyTree) -> UInt32[Array, ""]:
     """Bits of the factors of all survivors, which holders are told with the list of them."""
-    word = np.uint32(0 if isinstance(factor, tuple) else 32)
+    word = np.uint32(0 if absent(factor) else 32)
     return word * alive.sum(dtype=jnp.uint32)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedjax_priv.base import Link
+from fedjax_priv.base import Link, absent
 from fedjax_priv.runs.records import atomic_file
 from fedjax_priv.runs.records.result_dataset import Chunk
 
@@ -81,7 +81,7 @@ def _flat(chunk: Chunk) -> tuple[list[str], list[np.ndarray]]:
     for phase, link in chunk.info["bits"].items():
         arrays |= {f"bits/{phase}/up": link.up, f"bits/{phase}/down": link.down}
     arrays |= {f"metrics/{name}": array for name, array in chunk.metrics.items()}
-    if not isinstance(chunk.params, tuple):
+    if not absent(chunk.params):
         arrays["params/"] = chunk.params
     return list(arrays), list(arrays.values())
 

@@ -11,7 +11,7 @@ import xarray as xr
 from jaxtyping import PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Bits
+from fedjax_priv.base import Bits, absent
 from fedjax_priv.interchange.numpy_arrays import as_numpy_type
 from fedjax_priv.status import describe
 
@@ -63,7 +63,7 @@ def flat_observed(observed: PyTree, measured: PyTree = ()) -> dict[str, Any]:
     Raises:
       ValueError: `observed` is not a dict of numbers or vectors by name, or the result or `measured` uses a name.
     """
-    if isinstance(observed, tuple) and not observed:
+    if absent(observed):
         return {}
     others = {} if not isinstance(observed, dict) else {n: a for n, a in observed.items() if not _is_recorded(a)}
     if not isinstance(observed, dict) or others:
