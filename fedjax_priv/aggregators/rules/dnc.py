@@ -8,7 +8,7 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
 from fedjax_priv.aggregators.numerics.row_distances import both, geometry
 from fedjax_priv.aggregators.rule_parts import checked_direction, mean_of, minority, rows_of, smallest
-from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.base import Aggregator, Key, Received, absent
 from fedjax_priv.base.given_rows import NO_DIRECTION
 from fedjax_priv.crypto.prg import bits
 from fedjax_priv.engine.row_norms import largest_entries
@@ -73,7 +73,7 @@ def _some_columns(key: Key, rows: Float[Array, "g d"], used: PyTree, how_many: i
     if num_columns <= how_many:
         return rows
     rank = bits(key, "columns", (num_columns,))
-    rank = rank if isinstance(used, tuple) else jnp.where(used, rank, 0)
+    rank = rank if absent(used) else jnp.where(used, rank, 0)
     return rows[:, jax.lax.top_k(rank, how_many)[1]]
 
 

@@ -8,7 +8,7 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.aggregators.numerics.mean_shift import largest_cluster
 from fedjax_priv.aggregators.rule_parts import checked_direction, fewer_than_half, rows_of
-from fedjax_priv.base import Aggregator, Key, Received
+from fedjax_priv.base import Aggregator, Key, Received, absent
 from fedjax_priv.engine.row_norms import norms
 
 SHORTEST, LONGEST = 0.1, 3.0
@@ -66,7 +66,7 @@ def _median(length: Float[Array, " g"], ok: Array) -> Array:
 
 def _run(key: Key, rows: Float[Array, "g d"], used: PyTree, fraction: float) -> Float[Array, "g w"]:
     """A random run of the places that are used; if not all are, among others that hold NaN, which has no sign."""
-    if isinstance(used, tuple):
+    if absent(used):
         width = max(1, round(fraction * rows.shape[1]))
         if width == rows.shape[1]:
             return rows
