@@ -167,6 +167,11 @@ def numbers_of_rows(local_of, samples):
     return {int(rows) for rows in re.findall(rf"tensor<(\d+)x{d}xf32>", text)}
 
 
+def of_unknown_steps(loss):
+    local = clients.fedsgd(loss)
+    return local._replace(apply=Stated(local.apply, updates=local.updates))
+
+
 def one_step(batch_size):
     return lambda loss: clients.local_sgd(loss, learning_rate=0.5, batch_size=batch_size, num_steps=1)
 
@@ -178,6 +183,7 @@ def one_step(batch_size):
         (lambda loss: with_rows(clients.fedsgd(loss)), 1, True),
         (clients.fedsgd, sums_of_updates.FEW_SAMPLES, False),
         (clients.fedsgd, sums_of_updates.FEW_SAMPLES + 1, True),
+        (of_unknown_steps, 100, False),
         (one_step(sums_of_updates.FEW_SAMPLES), 100, False),
         (one_step(sums_of_updates.FEW_SAMPLES + 1), 100, True),
     ],
