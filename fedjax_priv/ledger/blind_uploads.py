@@ -13,12 +13,11 @@ from fedjax_priv.ledger.over_the_air import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import (
     SAT_OUT,
     TOO_LOUD,
-    UNEQUAL,
     coordinates_per_use,
     is_too_loud,
     receiver_alone,
     sat_out,
-    variance_of_each,
+    variances,
 )
 from fedjax_priv.systems.releases import BlindUploads
 from fedjax_priv.theory import wireless
@@ -56,8 +55,6 @@ def is_averaged(release: BlindUploads) -> bool:
 
 def _proved(release: BlindUploads, question: Question, users: int, neighbours: Neighbours) -> Figure:
     """Of the first `users`."""
-    if variance_of_each(release) is None:
-        return none(UNEQUAL)
     if not float(np.asarray(release.receiver_noise)) > 0:
         return none("without noise of the receiver, gains that differ separate users")
     if sat_out(question.run) and not receiver_alone(release):
@@ -87,11 +84,12 @@ def _of_this_run(release: BlindUploads, question: Question, users: int, b: float
     h = gains(release, question.run)[:, :users]
     if not np.isfinite(h).all():
         return none("a gain is not finite")
-    numbers = np.array([release.clip, variance_of_each(release), release.receiver_noise], np.float64)
-    about = wireless.Round(users, 1.0, *numbers.tolist())
+    clip, receiver_noise = np.array([release.clip, release.receiver_noise], np.float64).tolist()
+    about = lambda own: wireless.Round(users, 1.0, clip, own, receiver_noise)
     fewest = coordinates_per_use(release, question.run)
     each = {"amplitude": b, "neighbours": neighbours, "coordinates_per_use": fewest}
-    moved = np.array([wireless.antennas_sensitivity(about, one, **each) for one in h])
+    rounds = zip(variances(release, question)[:, :users], h, strict=True)
+    moved = np.array([wireless.antennas_sensitivity(about(own), one, **each) for own, one in rounds])
     eps = wireless.public_set_epsilon(question.delta, moved)
     why = "at the gains of this run: one Gaussian mechanism for each user, heard by all antennas"
     return Figure(eps, question.delta, why, lambda: wireless.public_set_epsilon_by_round(question.delta, moved))

@@ -14,18 +14,20 @@ from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
+    GAIN_MISSING,
     SAT_OUT,
     TOO_LOUD,
-    UNEQUAL,
     coordinates_per_use,
     gaussian_of_clients,
     is_absent,
+    is_gain_missing,
     is_too_loud,
     levels,
     probabilities,
+    received,
     receiver_alone,
     sat_out,
-    variance_of_each,
+    variances,
 )
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
@@ -69,8 +71,6 @@ def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
     """Why there is no guarantee; empty if there is one."""
     if not np.isin(p, (0, 1)).all():
         return "users toss coins and do not know their gains: no accountant"
-    if variance_of_each(release) is None:
-        return UNEQUAL
     if not float(np.asarray(release.receiver_noise)) > 0:
         return "without noise of the receiver, whose noise lies along which u decides all"
     if release.power is not None and not receiver_alone(release) and release.control != "signal":
@@ -113,17 +113,24 @@ def _of_this_run(
     u = _coefficients(question)
     if not np.isfinite(u[sends]).all():
         return none("a coefficient is not finite")
-    numbers = np.array([release.clip, variance_of_each(release), release.receiver_noise], np.float64).tolist()
-    about, moved = wireless.Round(sends.shape[1], 1.0, *numbers), np.zeros(u.shape)
-    honest = np.arange(sends.shape[1]) < size
-    of = functools.partial(
-        wireless.known_coefficients_sensitivity, about, coordinates_per_use=coordinates_per_use(release, question.run)
-    )
+    if is_gain_missing(release, question.run):
+        return none(GAIN_MISSING)
+    clip, receiver_noise = np.array([release.clip, release.receiver_noise], np.float64).tolist()
+    about = wireless.Round(sends.shape[1], 1.0, clip, variances(release, question), receiver_noise)
+    per_use = coordinates_per_use(release, question.run)
+
+    def of(t: int, places: np.ndarray) -> np.ndarray:
+        one = about._replace(noise_variance=about.noise_variance[t, places])
+        return wireless.known_coefficients_sensitivity(
+            one, u[t, places], level=float(c[t]), coordinates_per_use=per_use
+        )
+
+    moved, honest = np.zeros(u.shape), np.arange(sends.shape[1]) < size
     for t, there in enumerate(sends):
-        heard = there & honest
-        if heard.any():
-            moved[t, heard] = of(u[t, heard], level=float(c[t]))
+        heard = np.flatnonzero(there & honest)
+        if heard.size:
+            moved[t, heard] = of(t, heard)
         for place in np.flatnonzero(there & ~honest):  # as if it did not collude, but the others do
-            moved[t, place] = of(np.append(u[t, heard], u[t, place]), level=float(c[t]))[-1]
+            moved[t, place] = of(t, np.append(heard, place))[-1]
     why = "at the true and estimated gains of this run: one Gaussian mechanism for each user, in the complex signal"
-    return gaussian_of_clients(question, factor * moved, size, why)
+    return gaussian_of_clients(question, factor * received(release, question, about, c) * moved, size, why)

@@ -15,25 +15,28 @@ from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
 from fedjax_priv.ledger.estimated_gains import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import (
     ABSENT,
+    GAIN_MISSING,
     SAT_OUT,
     TOO_LOUD,
-    UNEQUAL,
     hidden_count,
     is_absent,
     is_gain_missing,
     is_too_loud,
     levels,
     probabilities,
+    public_links,
     public_senders,
     received,
+    received_noise,
     receiver_alone,
     sat_out,
-    variance_of_each,
+    variances,
 )
 from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
+UNEQUAL = "users toss coins and their noise variances differ: the accountant of coins is for one"
 LEAVES = "one user, of which all else that is known stays as it is, is not there"
 DELTA_LOCAL = 1e-5
 """The paper's delta_l, and what its delta' exceeds the least one by."""
@@ -113,25 +116,26 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return none("a probability of taking part is outside [0, 1]")
     if not ((c > 0) & (c < np.inf)).all():
         return none("a level is not a finite number above 0")
-    if (variance := variance_of_each(release)) is None:
+    variance, public = variances(release, question), _is_public(p)
+    if not (public or (variance == variance[0, 0]).all()):
         return none(UNEQUAL)
     if receiver_alone(release) and not np.asarray(release.receiver_noise):
         return none("nobody adds noise")
     if _is_scaled(release):
         return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
-    noises = np.array([release.clip, variance, release.receiver_noise], np.float64)
-    about = wireless.Round(size, _shape(p), *noises.tolist())
+    clip, receiver_noise = np.array([release.clip, release.receiver_noise], np.float64).tolist()
+    about = wireless.Round(size, _shape(p), clip, variance if public else float(variance[0, 0]), receiver_noise)
     if release.access == "orthogonal":
-        return _orthogonal(release, p, question.delta, about, c)
+        return _orthogonal(release, question, p, about, c)
     if sat_out(question.run):
         return none(SAT_OUT)
     if not receiver_alone(release) and is_absent(question.run, p):
         return none(ABSENT)
     if is_gain_missing(release, question.run):
-        return none("a gain is not finite, and the power limit asks for it")
-    if is_too_loud(release, c[:, None] * received(release, question, about, c)):
+        return none(GAIN_MISSING)
+    if is_too_loud(release, c[:, None] * received_noise(release, received(release, question, about, c))):
         return none(TOO_LOUD)
-    if _is_public(p):
+    if public:
         assert neighbours != "add/remove"  # it is public, too, who is there
         return public_senders(release, question, size, about, c, neighbours)
     return _sampled(release, question, p, about, c, neighbours)
@@ -143,9 +147,10 @@ def _sampled(
     """Users toss coins that the server does not see."""
     rounds, delta = len(p), question.delta
     a = received(release, question, about, c)[:, : p.shape[1]]
-    if receiver_alone(release):
-        most = a.max(1)
-        c, a = c * np.where(most > 0, most, 1), np.ones_like(a)  # 0: nobody may send
+    if receiver_alone(release) or release.control != "bound":  # all of the noise arrives
+        most = np.where(a.max(1) > 0, a.max(1), 1)  # 0: nobody may send
+        c, a = c * most, np.ones_like(a)
+        about = about._replace(noise_variance=_number(about.noise_variance / most**2))
     about = about._replace(receiver_noise=_number(about.receiver_noise / c**2))
     if (a < 1).any():
         eps = wireless.limited_epsilon(about, delta, amplitudes=a, rounds=rounds)
@@ -181,13 +186,15 @@ def _tossing(question: Question, about: wireless.Round) -> list[wireless.Round]:
     return [about, about._replace(num_users=users - places + about.num_users, participation=p * places / users)]
 
 
-def _orthogonal(release: OverTheAir, p: np.ndarray, delta: float, about: wireless.Round, c: np.ndarray) -> Figure:
+def _orthogonal(release: OverTheAir, question: Question, p: np.ndarray, about: wireless.Round, c: np.ndarray) -> Figure:
     """The server sees every link and which are silent: one Gaussian mechanism per round in which a user takes part."""
     if release.power is not None:
         return none("users limited by power on orthogonal links: no accountant")
     if is_too_loud(release, c):
         return none(TOO_LOUD)
-    rounds, least = len(p), _number(about.receiver_noise / c**2)
+    if _is_public(p):
+        return public_links(question, p.shape[1], about, c)
+    rounds, delta, least = len(p), question.delta, _number(about.receiver_noise / c**2)
     alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]), receiver_noise=least)
     eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)
     by_round = functools.partial(wireless.epsilon_by_round, alone, delta, rounds=rounds, known_set=True)

@@ -51,17 +51,17 @@ def receiver_alone(release: OverTheAir | BlindUploads) -> bool:
     return not np.any(np.asarray(release.noise_variance))
 
 
-def variance_of_each(release: OverTheAir | BlindUploads) -> float | None:
-    """sigma^2 of every user's own noise; None where users differ."""
-    kinds = np.unique(np.asarray(release.noise_variance, np.float64))
-    return float(kinds[0]) if kinds.size == 1 else None
+def variances(release: OverTheAir | BlindUploads, question: Question) -> np.ndarray:
+    """sigma^2 of the own noise of each place of the cohorts, `[T, K]`."""
+    each = np.broadcast_to(np.asarray(release.noise_variance, np.float64), question.count.size)
+    return each[question.run.client_id.values]
 
 
-UNEQUAL = "noise variances differ between users: the accountant is for one"
 SAT_OUT = "clients sat out who would have added noise, and the accountant counts on those that join"
 TOO_LOUD = (
     "an update may arrive so strong that it fails the round, which tells of it alone: give a lower level and less noise"
 )
+GAIN_MISSING = "a gain is not finite, and the power limit asks for it"
 ABSENT = "a client that joins for sure did not send, and the accountant counts on its noise"
 
 
@@ -102,15 +102,24 @@ def is_gain_missing(release: OverTheAir, run: xr.Dataset) -> bool:
 
 
 def received(release: OverTheAir, question: Question, about: wireless.Round, c: np.ndarray) -> np.ndarray:
-    """What arrives of a user over c_t L at most, `[T, K]`, where power alone limits it and no noise is scaled."""
+    """What arrives of a user's update over c_t L at most, `[T, K]`; under "gradient", where users add no noise."""
     run, alone = question.run, receiver_alone(release)
     gain = np.where(probabilities(run) > 0, run.gain.values.astype(np.float64), 0)
-    if release.power is None or not (alone or release.control == "bound"):
+    if release.power is None:
         return np.ones_like(gain)
     power = _power(release, question) / c[:, None] ** 2
-    if alone:
-        return np.asarray(wireless.received_at_most(about, gain=gain, power=power))
-    return np.asarray(wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"]))
+    if not alone and release.control == "bound":
+        return np.asarray(wireless.limited_amplitudes(about, gain, power, run.attrs["num_params"]))
+    left = gain**2 * power
+    if not alone:  # float32 rounds the difference up by at most as much as this
+        noise = run.attrs["num_params"] * np.asarray(about.noise_variance)
+        left = np.maximum((1 + 2.0**-20) * left - noise, 0)
+    return np.asarray(wireless.received_at_most(about._replace(noise_variance=0.0), gain=1.0, power=left))
+
+
+def received_noise(release: OverTheAir, received: np.ndarray) -> np.ndarray:
+    """What arrives of a user's noise over c_t, where so much arrives of its update: all of it under "signal"."""
+    return np.ones_like(received) if release.control == "signal" and not receiver_alone(release) else received
 
 
 def public_senders(
@@ -118,13 +127,20 @@ def public_senders(
 ) -> Figure:
     """Every p_k of the first `size` places is 0 or 1: one Gaussian mechanism for each user. Others add no noise."""
     a = received(release, question, about, c)
-    scaled = a if release.power is not None and release.control == "bound" else np.ones_like(a)  # "signal": noise whole
     moved = wireless.public_set_sensitivity(
         about, probabilities(question.run) > 0, level=c, amplitudes=a,
-        noise_amplitudes=scaled * (np.arange(a.shape[1]) < size), neighbours=neighbours,
+        noise_amplitudes=received_noise(release, a) * (np.arange(a.shape[1]) < size), neighbours=neighbours,
     )  # fmt: skip
     why = f"public who sends: one Gaussian mechanism for each user ({neighbours})"
     return gaussian_of_clients(question, moved, size, why)
+
+
+def public_links(question: Question, size: int, about: wireless.Round, c: np.ndarray) -> Figure:
+    """`public_senders` where the server sees each link: only a user's own noise and the receiver's hide its update."""
+    noise = np.asarray(about.noise_variance) + about.receiver_noise / c[:, None] ** 2
+    with np.errstate(divide="ignore"):
+        moved = np.where(probabilities(question.run) > 0, 2 * about.clip / np.sqrt(noise), 0)
+    return gaussian_of_clients(question, moved, size, "public who sends, each link seen alone (replacement)")
 
 
 def gaussian_of_clients(question: Question, moved: np.ndarray, size: int, why: str) -> Figure:

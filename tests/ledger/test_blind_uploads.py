@@ -102,7 +102,6 @@ def test_more_antennas_are_no_privacy_for_free():
 def test_no_figure_where_none_is_known():
     too_loud = 2**15 / (L + 12 * 0.4**0.5) / np.linalg.norm(H, axis=2).max()
     for how, why in (
-        ({"noise_variance": np.array([0.1, 0.2, 0.1, 0.1])}, "noise variances differ"),
         ({"receiver_noise": 0.0}, "without noise of the receiver"),
         ({"amplitude": 1.01 * too_loud}, "so strong that it fails the round"),
     ):

@@ -118,13 +118,13 @@ def antennas_sensitivity(
 ) -> np.ndarray:
     """How far does each user move the signals of all antennas, relative to the noise? `[K]`.
 
-    If a complex use carries two coordinates, `s_k^2 = (2 b L)^2 h_k^H (b^2 sigma^2 sum_j h_j h_j^H + N0 I)^-1 h_k`, h_k
-    in C^M. If it carries one, the same with real and imaginary parts stacked in R^2M, which is never less. Without
+    If a complex use carries two coordinates, `s_k^2 = (2 b L)^2 h_k^H (b^2 sum_j sigma_j^2 h_j h_j^H + N0 I)^-1 h_k`,
+    h_k in C^M. If it carries one, the same with real and imaginary parts stacked in R^2M, which is never less. Without
     noise of users it is `2 b L ||h_k|| / sqrt(N0)`, which grows as sqrt(M). With noise of users, many antennas separate
     them: s_k -> 2 L / sigma, as if user k were alone. It holds whatever way the server combines its antennas.
 
     Args:
-      setting: N0 > 0; `participation` is not used.
+      setting: N0 > 0; `participation` is not used. sigma^2 may be `[K]`.
       gains: `[K, M]`, complex, of all users that send.
       amplitude: b > 0.
       coordinates_per_use: as in `known_coefficients_sensitivity`.
@@ -144,7 +144,7 @@ def antennas_sensitivity(
         _validate.fail("gains", gains.shape, "finite numbers [K, M]")
     h = np.concatenate([np.real(gains), np.imag(gains)], axis=1) if per_use == 1 else gains
     alike = h.conj() @ h.T  # [K, K]; (A^H A)(x + A^H A)^-1 is as large as users, not as antennas
-    share = np.linalg.solve(n0 * np.eye(len(h)) + b**2 * variance * alike, alike).diagonal().real
+    share = np.linalg.solve(n0 * np.eye(len(h)) + b**2 * alike * variance, alike).diagonal().real
     shift = _validate.choice(DISTANCE, neighbours=neighbours)
     return shift * b * clip * np.sqrt(np.maximum(share, 0))
 

@@ -155,12 +155,12 @@ def known_coefficients_sensitivity(
     """How far does each sender move the received signal, relative to the noise, if the server knows all u? `[K]`.
 
     With one coordinate per complex use, a user's noise lies along its u in R^2:
-    `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sigma^2 sum_j u_j u_j^T)^-1 u_k`. With two coordinates, a user's noise fills
-    both parts: `s_k = 2 c L |u_k| / sqrt(N0 + c^2 sigma^2 sum_j |u_j|^2)`. Both are exact, for replacement, and the
+    `s_k^2 = (2 c L)^2 u_k^T (N0 I + c^2 sum_j sigma_j^2 u_j u_j^T)^-1 u_k`. With two coordinates, a user's noise fills
+    both parts: `s_k = 2 c L |u_k| / sqrt(N0 + c^2 sum_j sigma_j^2 |u_j|^2)`. Both are exact, for replacement, and the
     first is never less.
 
     Args:
-      setting: N0 > 0; `participation` is not used.
+      setting: N0 > 0; `participation` is not used. sigma^2 may be `[K]`.
       coefficients: `[K]`, complex, u of the senders.
       level: c > 0.
       coordinates_per_use: 2 only if every complex use carries two coordinates, with a user's noise on each. If d is
@@ -176,7 +176,7 @@ def known_coefficients_sensitivity(
     n0, c = _validate.real("(0, inf)", receiver_noise=setting.receiver_noise), _validate.real("(0, inf)", level=level)
     if checked_per_use(coordinates_per_use) == 2:
         length = np.abs(coefficients)
-        return 2 * c * clip * length / np.sqrt(n0 + c**2 * variance * np.square(length).sum())
+        return 2 * c * clip * length / np.sqrt(n0 + c**2 * (variance * np.square(length)).sum())
     u = np.stack([np.real(coefficients), np.imag(coefficients)], axis=1)
     noise = n0 * np.eye(2) + c**2 * (variance * u.T) @ u
     return 2 * c * clip * np.sqrt((u * np.linalg.solve(noise, u.T).T).sum(1))

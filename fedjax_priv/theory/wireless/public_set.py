@@ -27,7 +27,7 @@ def public_set_sensitivity(
     replaces 2L for "zero-out": the user sends only its noise.
 
     Args:
-      setting: of every round; `participation` is not used. sigma^2 may be `[K]`.
+      setting: of every round; `participation` is not used. sigma^2 may be `[K]` or `[T, K]`.
       sends: `[T, K]`, bool, who sends; it is public, so it must not depend on data.
       level: c_t > 0, the amplitude at which users are received, a number or `[T]`.
       amplitudes: a_k in [0, 1], the amplitude of a received gradient divided by c_t: a number, or broadcast to
