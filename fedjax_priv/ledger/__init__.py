@@ -10,7 +10,8 @@ into figures. A system without a valid guarantee gets "none" and the reason, nev
   on the sums of asynchronous rounds.
 - `noisy_uploads`, `sketched_uploads`: noise in uploads that are seen one by one.
 - `over_the_air`: noise on a wireless channel; `estimated_gains`, `blind_uploads`: where clients know it badly or not
-  at all; `votes`: where they send signs. `receiver_noise`: what the receiver's own noise hides.
+  at all; `votes`: where they send signs. `receiver_noise`: what the receiver's own noise hides. `coins`: whose coins
+  decide who sends.
 - `coordinates`: coordinates that FedREP's clients propose.
 - `gaussian_uploads`: one Gaussian mechanism in each upload; `by_client`: what clients spend over rounds;
   `sampled_rounds`: rounds whose clients come by chance; `prefixes`: eps after each round.

@@ -116,11 +116,12 @@ def _of_this_run(
     if is_gain_missing(release, question.run):
         return none(GAIN_MISSING)
     clip, receiver_noise = np.array([release.clip, release.receiver_noise], np.float64).tolist()
-    about = wireless.Round(sends.shape[1], 1.0, clip, variances(release, question), receiver_noise)
+    own = variances(release, question)
+    about = wireless.Round(sends.shape[1], 1.0, clip, own, receiver_noise)
     per_use = coordinates_per_use(release, question.run)
 
     def of(t: int, places: np.ndarray) -> np.ndarray:
-        one = about._replace(noise_variance=about.noise_variance[t, places])
+        one = about._replace(noise_variance=own[t, places])
         return wireless.known_coefficients_sensitivity(
             one, u[t, places], level=float(c[t]), coordinates_per_use=per_use
         )

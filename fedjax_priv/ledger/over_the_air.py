@@ -11,6 +11,7 @@ import functools
 import numpy as np
 
 from fedjax_priv.ledger import estimated_gains
+from fedjax_priv.ledger.coins import in_turns, is_filled, own_chances, population
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, none
 from fedjax_priv.ledger.estimated_gains import ADJACENT, STAYS
 from fedjax_priv.ledger.receiver_noise import (
@@ -33,9 +34,10 @@ from fedjax_priv.ledger.receiver_noise import (
     variances,
 )
 from fedjax_priv.systems.releases import OverTheAir
-from fedjax_priv.theory import wireless
+from fedjax_priv.theory import _by_user, wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
+UNLIKE = "coins decide who is in the cohort, and power or its limits differ between clients: no accountant"
 UNEQUAL = "users toss coins and their noise variances differ: the accountant of coins is for one"
 LEAVES = "one user, of which all else that is known stays as it is, is not there"
 DELTA_LOCAL = 1e-5
@@ -83,6 +85,11 @@ def _is_public(p: np.ndarray) -> bool:
 def _is_scaled(release: OverTheAir) -> bool:
     """Whether noise of users depends on data (eq. 26)."""
     return release.power is not None and release.control == "gradient" and not receiver_alone(release)
+
+
+def _is_for_each(release: OverTheAir) -> bool:
+    """Whether power, or the least gain with which they send, differs between clients."""
+    return any(np.unique(np.asarray(each)).size > 1 for each in (release.power, release.truncation))
 
 
 def _forgets(question: Question) -> bool:
@@ -138,7 +145,14 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
     if public:
         assert neighbours != "add/remove"  # it is public, too, who is there
         return public_senders(release, question, size, about, c, neighbours)
-    return _sampled(release, question, p, about, c, neighbours)
+    if is_filled(question) and (_is_for_each(release) or (p != p[:, :1]).any()):
+        return none(UNLIKE)
+    return in_turns(
+        question,
+        lambda one, rounds: _sampled(
+            release, one, p[rounds], about._replace(participation=_shape(p[rounds])), c[rounds], neighbours
+        ),
+    )
 
 
 def _sampled(
@@ -147,14 +161,20 @@ def _sampled(
     """Users toss coins that the server does not see."""
     rounds, delta = len(p), question.delta
     a = received(release, question, about, c)[:, : p.shape[1]]
+    if receiver_alone(release) and not release.known_count and _forgets(question):
+        return hidden_count(
+            question, own_chances(question, p), about, c[:, None] * (a[:, :1] if is_filled(question) else a), neighbours
+        )
     if receiver_alone(release) or release.control != "bound":  # all of the noise arrives
         most = np.where(a.max(1) > 0, a.max(1), 1)  # 0: nobody may send
         c, a = c * most, np.ones_like(a)
         about = about._replace(noise_variance=_number(about.noise_variance / most**2))
     about = about._replace(receiver_noise=_number(about.receiver_noise / c**2))
     if (a < 1).any():
-        eps = wireless.limited_epsilon(about, delta, amplitudes=a, rounds=rounds)
-        return Figure(float(eps), delta, "known set of users, amplitudes scaled by L (replacement)")
+        reach = lambda one: np.broadcast_to(a[:, :1], (rounds, one.num_users)) if is_filled(question) else a
+        limited = lambda one: wireless.limited_epsilon(one, delta, amplitudes=reach(one), rounds=rounds)
+        eps = max(map(float, map(limited, _tossing(question, about))))
+        return Figure(eps, delta, "known set of users, amplitudes scaled by L (replacement)")
     of = lambda accountant: functools.reduce(
         np.maximum, (accountant(one, delta, rounds=rounds) for one in _tossing(question, about))
     )
@@ -164,26 +184,20 @@ def _sampled(
         why = "set of senders known: what clients remember may show it (replacement)"
         known = functools.partial(wireless.epsilon_by_round, known_set=True)
         return Figure(float(eps), delta, why, lambda: of(known))
-    if receiver_alone(release) and not release.known_count:
-        return hidden_count(question, p, about, np.broadcast_to(about.receiver_noise, rounds), neighbours)
     eps = of(wireless.rigorous_epsilon)
     return Figure(float(eps), delta, "number of senders known, fresh coins unseen (replacement)", by_round)
 
 
 def _tossing(question: Question, about: wireless.Round) -> list[wireless.Round]:
-    """Who may toss the coins: those in the cohort, or all by whose coins it was filled: all clients
-    (`clients.poisson`), or a group whose turn it is, of numbers that differ by its period (`clients.cyclic_poisson`).
+    """Who may toss the coins: those in the cohort, or all by whose coins it was filled.
 
     The same number comes on average, and of more clients fewer may come. The larger figure holds for both.
     """
-    p, places, number = np.asarray(about.participation), question.run.sizes["client"], question.count.size
-    if places == number or (p.ndim and p.shape[-1] > 1):
+    places, (users, _) = question.run.sizes["client"], population(question)
+    if users == places:
         return [about]
-    period = max(1, int(np.gcd.reduce(np.diff(question.run.client_id.values, axis=1), axis=None)))
-    users = number // period
-    if users <= places:
-        return [about]
-    return [about, about._replace(num_users=users - places + about.num_users, participation=p * places / users)]
+    p = np.asarray(about.participation) * places / users
+    return [about, about._replace(num_users=users - places + about.num_users, participation=p)]
 
 
 def _orthogonal(release: OverTheAir, question: Question, p: np.ndarray, about: wireless.Round, c: np.ndarray) -> Figure:
@@ -194,11 +208,15 @@ def _orthogonal(release: OverTheAir, question: Question, p: np.ndarray, about: w
         return none(TOO_LOUD)
     if _is_public(p):
         return public_links(question, p.shape[1], about, c)
-    rounds, delta, least = len(p), question.delta, _number(about.receiver_noise / c**2)
-    alone = about._replace(num_users=1, participation=_shape(p.max(1)[:, None]), receiver_noise=least)
-    eps = wireless.known_set_epsilon(alone, delta, rounds=rounds)
-    by_round = functools.partial(wireless.epsilon_by_round, alone, delta, rounds=rounds, known_set=True)
-    return Figure(float(eps), delta, "each link seen alone, silence too (replacement)", by_round)
+    delta, least = question.delta, _number(about.receiver_noise / c**2)
+    users = [
+        about._replace(num_users=1, participation=own.T, receiver_noise=least)
+        for own in _by_user.own_rounds(own_chances(question, p)[None])
+    ]
+    eps = max(float(wireless.known_set_epsilon(one, delta, rounds=len(p))) for one in users)
+    so_far = lambda one: wireless.epsilon_by_round(one, delta, rounds=len(p), known_set=True)
+    by_round = lambda: np.max(list(map(so_far, users)), axis=0)
+    return Figure(eps, delta, "each link seen alone, silence too (replacement)", by_round)
 
 
 def _number(values: np.ndarray) -> np.ndarray | float:

@@ -14,7 +14,7 @@ from fedjax_priv.ledger.entry import Figure, Question
 from fedjax_priv.ledger.gaussian_uploads import gaussian_uploads, of_clients
 from fedjax_priv.ledger.local_noise import FAR
 from fedjax_priv.systems.releases import BlindUploads, OverTheAir
-from fedjax_priv.theory import sampled_gaussian, wireless
+from fedjax_priv.theory import _by_user, sampled_gaussian, wireless
 from fedjax_priv.theory._validate import Change
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
@@ -156,20 +156,24 @@ def gaussian_of_clients(question: Question, moved: np.ndarray, size: int, why: s
 
 
 def hidden_count(
-    question: Question, p: np.ndarray, about: wireless.Round, least: np.ndarray, neighbours: Neighbours
+    question: Question, p: np.ndarray, about: wireless.Round, reach: np.ndarray, neighbours: Neighbours
 ) -> Figure:
-    """Coins and their number unseen: the Poisson-sampled Gaussian mechanism, of the user that joins most.
+    """Coins and their number unseen: Poisson-sampled Gaussian mechanisms, of each user's own rounds.
 
-    `least` is N0 over the square of the level at which the strongest user arrives, `[T]`.
+    `p` is of users and `reach` is the amplitude over L at which they arrive, both `[T, K]`.
     """
-    multiplier = np.sqrt(least) / float(about.clip)
-    merged = _merged(list(map(sampled_gaussian.Round, multiplier.tolist(), p.max(1).tolist())))
-    eps = sampled_gaussian.epsilon(question.delta, merged, neighbours)
+    noise = float(np.sqrt(about.receiver_noise)) / float(about.clip)
+    users = [_kinds(noise, *own) for own in _by_user.own_rounds(np.stack([p, reach]))]
+    eps = max(float(sampled_gaussian.epsilon(question.delta, kinds, neighbours)) for kinds in users)
     why = f"no noise of users, senders and their number unseen; all users send pilots ({neighbours})"
-    by_round = lambda: sampled_gaussian.epsilon_by_round(question.delta, merged, neighbours)
-    return Figure(float(eps), question.delta, why, by_round)
+    by_round = lambda kinds: sampled_gaussian.epsilon_by_round(question.delta, kinds, neighbours)
+    return Figure(eps, question.delta, why, lambda: np.max(list(map(by_round, users)), axis=0))
 
 
-def _merged(kinds: list[sampled_gaussian.Round]) -> list[tuple[sampled_gaussian.Round, int]]:
-    """Rounds of one kind that follow one another, together."""
+def _kinds(noise: float, p: np.ndarray, reach: np.ndarray) -> list[tuple[sampled_gaussian.Round, int]]:
+    """Rounds of a user; those of one kind that follow one another, together."""
+    kinds = [
+        sampled_gaussian.Round(noise / far, chance) if far > 0 and chance > 0 else sampled_gaussian.Round(rate=0.0)
+        for chance, far in zip(p.tolist(), reach.tolist(), strict=True)
+    ]
     return [(kind, len(list(alike))) for kind, alike in itertools.groupby(kinds)]

@@ -43,6 +43,10 @@ def proved(system, run):
     return [entry.proved for entry in ledger(system, run, no_samples(N), delta=DELTA, colluding=1)]
 
 
+def each(figure):
+    return np.asarray(figure.epsilon, float)
+
+
 def arrives(run, name):
     """`[T, K, ...]`: where a unit of a client's update arrives, in real numbers, on the first coordinate of a use."""
     if name == "antennas":
@@ -76,8 +80,8 @@ def told(eps, square):
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_equal_variances_are_one_variance(name, noise):
-    ones, each = (proved(system_of(name, noise_variance=v), run_of(name)) for v in (noise, np.full(N, noise)))
-    for one, other in zip(ones, each, strict=True):
+    ones, same = (proved(system_of(name, noise_variance=v), run_of(name)) for v in (noise, np.full(N, noise)))
+    for one, other in zip(ones, same, strict=True):
         assert (worst(one) or 0) > 0
         np.testing.assert_array_equal(one.epsilon, other.epsilon)
 
@@ -88,8 +92,8 @@ def test_variances_of_public_senders_add_up(name):
     run = run_of(name)
     server, coalition = proved(system_of(name, noise_variance=UNEQUAL), run)
     where, alone = arrives(run, name), name == "orthogonal links"
-    np.testing.assert_allclose(told(server.epsilon, squares(where, UNEQUAL, alone=alone)), DELTA, rtol=1e-3)
-    honest = told(coalition.epsilon, squares(where, UNEQUAL, N - 1, alone)[: coalition.epsilon.size])
+    np.testing.assert_allclose(told(each(server), squares(where, UNEQUAL, alone=alone)), DELTA, rtol=1e-3)
+    honest = told(each(coalition), squares(where, UNEQUAL, N - 1, alone)[: each(coalition).size])
     np.testing.assert_allclose(honest, DELTA, rtol=1e-3)
 
 
@@ -117,15 +121,15 @@ def test_under_signal_less_arrives_of_an_update_and_all_of_its_noise(name):
     assert 0.5 < a[0] < a[1] == 1
     for one, honest in zip(proved(system, run), (N, N - 1), strict=True):
         square = squares(C * arrives(run, name), variance * (left > 0), honest) * a**2
-        np.testing.assert_allclose(told(one.epsilon[:2], square[:2]), DELTA, rtol=1e-3)
-        assert one.epsilon[2:].sum() == 0
+        np.testing.assert_allclose(told(each(one)[:2], square[:2]), DELTA, rtol=1e-3)
+        assert each(one)[2:].sum() == 0
 
 
 @pytest.mark.parametrize("control", ["gradient", "bound", "signal"])
 def test_power_shortens_what_arrives_with_phases_that_err_where_users_add_no_noise(control):
     power, run = np.array([0.1, 0.2, 9.0]), run_of("turned phases")
     a = np.minimum(1, np.sqrt(power) / C / L)
-    found = proved(limited("turned phases", power, 0.0, control), run)[0].epsilon
+    found = each(proved(limited("turned phases", power, 0.0, control), run)[0])
     square = squares(C * arrives(run, "turned phases"), np.zeros(N)) * a**2
     np.testing.assert_allclose(told(found, square), DELTA, rtol=1e-3)
     assert a[0] < a[1] < a[2] == 1

@@ -6,8 +6,9 @@ With eq. 26 as printed, the noise depends on ||g_k|| and on who takes part, and 
 
 import numpy as np
 
-from fedjax_priv.theory import _accountant, _validate
+from fedjax_priv.theory import _by_user, _validate
 from fedjax_priv.theory._accountant import Mechanism
+from fedjax_priv.theory._by_user import Users
 from fedjax_priv.theory._validate import Numbers, Result
 from fedjax_priv.theory.wireless import profiles
 from fedjax_priv.theory.wireless.rounds import Checked, Round, checked, in_rounds, noises
@@ -47,15 +48,15 @@ def limited_epsilon(setting: Round, delta: Numbers, *, amplitudes: Numbers, roun
     Examples:
       >>> setting = Round(num_users=100, participation=0.2, clip=1.0, noise_variance=1.0)
       >>> print(limited_epsilon(setting, 1e-5, amplitudes=np.linspace(0.5, 1, 100)).round(2))  # some arrive with half
-      3.58
+      3.23
     """
-    return _accountant.epsilon_after(_validate.real("(0, 1)", delta=delta), _mechanisms(setting, amplitudes, rounds))
+    return _by_user.largest_epsilon(_validate.real("(0, 1)", delta=delta), _mechanisms(setting, amplitudes, rounds))
 
 
 def limited_delta(setting: Round, epsilon: Numbers, *, amplitudes: Numbers, rounds: Numbers = 1) -> Result:
     """The inverse of `limited_epsilon`, at eps >= 0: for one round max_k sum_r P[R=r] q_r delta_G(eps; t_r).
 
-    t_r = 2 a_k L/sqrt(N0 + sigma^2 * sum of the r smallest a_i^2).
+    t_r = 2 a_k L/sqrt(N0 + sigma^2 (a_k^2 + sum of the r - 1 smallest a_i^2 of other users)).
 
     Examples:
       >>> setting = Round(num_users=100, participation=0.2, clip=1.0, noise_variance=1.0)
@@ -63,10 +64,10 @@ def limited_delta(setting: Round, epsilon: Numbers, *, amplitudes: Numbers, roun
       7.3e-04
     """
     mechanisms = _mechanisms(setting, amplitudes, rounds)
-    return _accountant.delta_after(_validate.real("[0, inf)", epsilon=epsilon), mechanisms)
+    return _by_user.largest_delta(_validate.real("[0, inf)", epsilon=epsilon), mechanisms)
 
 
-def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> list[tuple[Mechanism, int]]:
+def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> Users:
     total, a = _validate.length(rounds=rounds), _validate.real("[0, 1]", amplitudes=amplitudes)
     size = _validate.length(num_users=_validate.setting(Round, setting=setting).num_users)
     if np.ndim(setting.noise_variance):
@@ -75,29 +76,19 @@ def _mechanisms(setting: Round, amplitudes: Numbers, rounds: Numbers) -> list[tu
         _validate.fail("amplitudes", amplitudes, f"[K] or [T, K] for K = {size} users and T = rounds = {total}")
     p, noise = in_rounds(setting, total), noises(setting)[2]
     if a.ndim == 1 and p.ndim < 2 and noise.ndim == 0:
-        return [(_limited(checked(setting), a), total)]
-    each = zip(*(np.broadcast_to(x, (total, size)) for x in (p, a)), np.broadcast_to(noise, total), strict=True)
-    of_round = lambda chances, noise: checked(setting._replace(participation=chances, receiver_noise=noise))
-    return [(_limited(of_round(chances, least), row), 1) for chances, row, least in each]
+        p, a, noise, counts = (np.broadcast_to(p, size)[None], a[None], noise[None], [total])
+    else:
+        p, a = (np.broadcast_to(x, (total, size)) for x in (p, a))
+        noise, counts = np.broadcast_to(noise, total), [1] * total
+    of_round = lambda t: checked(setting._replace(participation=p[t], receiver_noise=noise[t]))
+    return _by_user.of_each(lambda t, user: _limited(of_round(t), a[t], user), np.stack([p, a], axis=1), counts)
 
 
-def _limited(one: Checked, a: np.ndarray) -> Mechanism:
-    least = one.noise_variance * np.append(0, np.cumsum(np.sort(a) ** 2)) + one.receiver_noise  # of r senders
-
-    def of_user(user: int) -> Mechanism:
-        law = profiles.counts(one, user)
-        with np.errstate(divide="ignore"):
-            shift = 2 * a[user] * one.clip / np.sqrt(least[law.count])
-        return profiles.known_set_at(law._replace(sensitivity=shift))
-
-    return _accountant.worst([of_user(user) for user in _leaders(a, one.participation)])
-
-
-def _leaders(a: np.ndarray, p: np.ndarray) -> list[int]:
-    """Users that no other user exceeds in both a_k and p_k; the privacy loss grows with both."""
-    leaders, most = [], -1.0
-    for user in np.lexsort((-p, -a)):  # a falls
-        if p[user] > most:
-            leaders.append(int(user))
-            most = p[user]
-    return leaders
+def _limited(one: Checked, a: np.ndarray, user: int) -> Mechanism:
+    """Of r senders with the user among them, as if the others were the weakest; the loss grows with p_k and a_k."""
+    others = np.append(0, np.cumsum(np.sort(np.delete(a, user)) ** 2))
+    law, moved = profiles.counts(one, user), 2 * a[user] * one.clip
+    least = one.noise_variance * (a[user] ** 2 + others[np.maximum(law.count - 1, 0)]) + one.receiver_noise
+    with np.errstate(divide="ignore"):
+        shift = moved / np.sqrt(least) if moved else np.zeros(least.shape)
+    return profiles.known_set_at(law._replace(sensitivity=shift))

@@ -27,12 +27,12 @@ class Counts(NamedTuple):
     lost: float
 
 
-def replacement(one: Checked) -> Mechanism:
-    """delta(eps) = sum_{r>=1} P_r q_r delta_G(log(1 + (e^eps - 1)/q_r); t_r), for the user with the largest p.
+def replacement(one: Checked, user: int) -> Mechanism:
+    """delta(eps) = sum_{r>=1} P_r q_r delta_G(log(1 + (e^eps - 1)/q_r); t_r).
 
-    q_r grows with p_k, and the sum with q_r.
+    Of the users of a round, it is largest for the one with the largest p: q_r grows with p_k, and the sum with q_r.
     """
-    return replacement_at(counts(one, int(np.argmax(one.participation))))
+    return replacement_at(counts(one, user))
 
 
 def replacement_at(law: Counts) -> Mechanism:
@@ -48,9 +48,9 @@ def removal(one: Checked) -> Mechanism:
     return _accountant.worst([_removal(counts(one, int(user))) for user in distinct])
 
 
-def known_set(one: Checked) -> Mechanism:
+def known_set(one: Checked, user: int) -> Mechanism:
     """delta(eps) = sum_r P_r q_r delta_G(eps; t_r): replacement if the server knows K_t."""
-    return known_set_at(counts(one, int(np.argmax(one.participation))))
+    return known_set_at(counts(one, user))
 
 
 def known_set_at(law: Counts) -> Mechanism:
