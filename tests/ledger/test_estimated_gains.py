@@ -143,13 +143,13 @@ def test_a_client_composes_over_its_places_in_the_cohorts():
     client, here = np.array([[0, 1], [1, 2], [1, 3]]), np.array([[1, 1], [1, 1], [1, 0]])
     each = ("round", "client")
     run = run_of(u=U).isel(client=slice(0, 2)).assign(client_id=(each, client), join_probability=(each, here * 1.0))
-    u, spent, known = U[:, :2], np.zeros(N), np.zeros(N)
+    u, spent, known, variance = U[:, :2], np.zeros(N), np.zeros(N), np.array([0.4, 0.1, 0.7, 0.3])
     for t, place in np.argwhere(here):
         for all_of, honest in ((spent, here[t] > 0), (known, np.arange(2) <= place)):  # noise of place 1 is known
-            others = u[t][honest & (here[t] > 0)]
-            noise = N0 * np.eye(2) + C**2 * 0.4 * others.T @ others
+            heard = honest & (here[t] > 0)
+            noise = N0 * np.eye(2) + C**2 * (variance[client[t, heard]] * u[t, heard].T) @ u[t, heard]
             all_of[client[t, place]] += (2 * C * L) ** 2 * u[t, place] @ np.linalg.solve(noise, u[t, place])
-    found = ledger(system(noise_variance=0.4), run, no_samples(N), delta=DELTA, colluding=1)
+    found = ledger(system(noise_variance=variance), run, no_samples(N), delta=DELTA, colluding=1)
     for entry, squares in zip(found, (spent, known), strict=True):
         np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(DELTA, np.sqrt(squares)), rtol=1e-5)
     averaged = ledger(system(), run, no_samples(N), delta=DELTA)[0].proved

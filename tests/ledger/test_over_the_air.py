@@ -265,6 +265,9 @@ def test_a_client_composes_over_its_places_in_the_cohorts():
     np.testing.assert_allclose(of(noisy)[0].proved.epsilon, of_clients(squares), rtol=1e-5)
     after = epsilon_by_round(noisy, run_of_places(), DATA, delta=DELTA)[0]
     np.testing.assert_allclose(after, [of_clients(squares, rounds).max() for rounds in (1, 2, 3)], rtol=1e-5)
+    unlike = np.linspace(0.1, 0.9, N)
+    squares = np.ones((ROUNDS, 2)) / ((HERE * unlike[PLACES]).sum(1) + 0.7 / LEVEL**2)[:, None]
+    np.testing.assert_allclose(of(make(noise_variance=unlike))[0].proved.epsilon, of_clients(squares), rtol=1e-5)
     alone = np.ones((ROUNDS, 2)) / (0.3 + 0.7 / LEVEL**2)[:, None]  # whoever is in the second place adds no noise
     coalition = of(noisy, colluding=1)[1].proved.epsilon
     np.testing.assert_allclose(coalition, of_clients(alone), rtol=1e-5)
