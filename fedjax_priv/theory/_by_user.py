@@ -10,7 +10,7 @@ from fedjax_priv.theory._validate import Numbers, Result
 
 Users = Sequence[Sequence[tuple[Mechanism, int]]]
 """Of each user, its rounds: pairs of a mechanism and how often it is used."""
-MOST = 200
+MOST = 50
 """Pairs of a user and a kind of rounds in which it may take part; each takes about 20 ms.
 
 If there are more, each round counts its own worst user: a bound, and cheaper.

@@ -25,7 +25,7 @@ def rigorous_epsilon(
 ) -> Result:
     """For which eps are all rounds together (eps, delta)-private, even if a round depends on earlier releases?
 
-    It is the figure of the worst user. If p differs by user and round and there are more than 200 pairs of a user and a
+    It is the figure of the worst user. If p differs by user and round and there are more than 50 pairs of a user and a
     round, or for removal, it is a larger one: each round counts the user that is worst in it.
 
     Exact for one round, and an upper bound for several. For removal it is infinite if delta is below the probability
