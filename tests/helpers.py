@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 from fedjax_priv.aggregators import mean
 from fedjax_priv.base import Algorithm, Antennas, Channel, ClientData, Link, Local, RoundInfo, RoundState
@@ -126,6 +127,14 @@ def accelerator_forms() -> Iterator[None]:
     """Programs traced inside run, on this CPU, the forms that operations take on a TPU."""
     with traced_for("tpu"):
         yield
+
+
+def equations(jaxpr):
+    """Every equation of a program, including those of its loops and branches."""
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from equations(inner)
 
 
 def silent(purpose):

@@ -10,7 +10,9 @@ import pytest
 from aggregators import references
 from fedjax_priv import aggregators
 from fedjax_priv.aggregators.numerics.around_median import mean_around_median
-from helpers import accelerator_forms
+from fedjax_priv.aggregators.numerics.row_distances import distances
+from fedjax_priv.aggregators.rules import bulyan as bulyan_module
+from helpers import accelerator_forms, equations
 
 ROWS = np.random.default_rng(5).normal(size=(16, 8)).astype(np.float32)
 SETTINGS = [(f, m) for f in (0, 2, 3) for m in (4 * f + 3, 16)]
@@ -44,6 +46,43 @@ def test_other_countings_give_other_directions():
     )
     assert away(2, np.median) < 1e-5
     assert away(1, np.median) > 1e-2 and away(3, np.median) > 1e-2 and away(2, np.mean) > 1e-2
+
+
+@pytest.mark.parametrize("there", [0.8, 1.0])
+def test_bulyan_of_many_rows(there):
+    """Enough that the winner is among the neighbours that count of one row and beyond those of another."""
+    rng = np.random.default_rng(7)
+    for f in (0, 3, 9):
+        x, ok = rng.normal(size=(48, 3)).astype(np.float32), rng.random(48) < there
+        x[:f] *= 4
+        expected = references.bulyan(x[ok].astype(np.float64), f)
+        np.testing.assert_allclose(aggregators.bulyan(f)(x, ok), expected, atol=1e-5)
+
+
+def test_bulyan_of_rows_that_are_far_or_not_there():
+    """More are far than no score counts: all scores are alike, and the first rows are picked."""
+    x, ok = ROWS.copy(), np.arange(16) % 5 != 1
+    x[[2, 3, 4, 5, 7, 8]] *= 1e30
+    found = jax.jit(lambda x, ok: bulyan_module._picks(distances(x, ok), ok, ok.sum() - 4, 2))(x, ok)
+    near = np.setdiff1d(np.flatnonzero(ok), [2, 3, 4, 5, 7, 8])
+    left, picked = list(np.flatnonzero(ok)), []
+    squares = ((x[:, None].astype(np.float64) - x) ** 2).sum(-1)
+    squares[:, np.setdiff1d(np.arange(16), near)] = squares[np.setdiff1d(np.arange(16), near)] = np.inf
+    while len(picked) < ok.sum() - 4:
+        score = [min(np.sort(squares[i][[j for j in left if j != i]])[: len(left) - 4].sum(), 3e38) for i in left]
+        score = [value if i in near else 3e38 for i, value in zip(left, score, strict=True)]
+        picked.append(left.pop(int(np.argmin(score))))
+    np.testing.assert_array_equal(np.flatnonzero(found), np.sort(picked))
+
+
+def test_bulyan_sorts_distances_before_its_picks_and_knows_how_many():
+    """A sort in each pick took 14 s for 600 rows; a GPU asks the host after each turn of a loop of unknown length."""
+    names = lambda jaxpr: [equation.primitive.name for equation in equations(jaxpr)]
+    of = lambda distance, ok: bulyan_module._picks(distance, ok, ok.sum() - 6, 3)
+    program = jax.make_jaxpr(of)(ROWS @ ROWS.T, ROWS[:, 0] > 0).jaxpr
+    (loop,) = [equation for equation in equations(program) if equation.primitive.name in ("scan", "while")]
+    assert loop.primitive.name == "scan" and "sort" in names(program)
+    assert "sort" not in names(loop.params["jaxpr"].jaxpr)
 
 
 TRUST = aggregators.fltrust()

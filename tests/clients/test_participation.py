@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.extend.core import jaxprs_in_params
 
 from fedjax_priv.attacks.byzantine_clients import are_byzantine
 from fedjax_priv.clients import (
@@ -21,7 +20,7 @@ from fedjax_priv.clients import (
 )
 from fedjax_priv.layers import within_budget
 from fedjax_priv.theory.byzantine_cohorts import probability_of_more
-from helpers import p_value_of_subsets, refuses, same_bits
+from helpers import equations, p_value_of_subsets, refuses, same_bits
 
 KEY = jax.random.key(4)
 COUNT = jnp.arange(1, 13)
@@ -136,14 +135,6 @@ def test_a_sample_is_the_same_alone_in_a_sweep_and_in_a_scan():
     each = jax.tree.map(lambda *rows: jnp.stack(rows), *map(alone, keys))
     assert same_bits(swept, each)
     assert same_bits(scanned, each)
-
-
-def equations(jaxpr):
-    """Every equation of a program, including those of its loops and branches."""
-    for equation in jaxpr.eqns:
-        yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from equations(inner)
 
 
 def test_a_sample_of_a_million_clients_computes_with_no_array_of_a_million():

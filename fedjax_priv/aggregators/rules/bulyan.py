@@ -55,15 +55,21 @@ def bulyan(num_byzantine: int) -> Aggregator:
 def _picks(
     distance: Float[Array, "g g"], ok: Bool[Array, " g"], how_many: Int[Array, ""], num_byzantine: int
 ) -> Bool[Array, " g"]:
+    """Rows that win, one after the other; distances are sorted once, however many there are."""
     num_rows = ok.size
-    near, itself = jnp.isfinite(jnp.diagonal(distance)), jnp.eye(num_rows, dtype=bool)
+    near, place = jnp.isfinite(jnp.diagonal(distance)), jnp.arange(num_rows)
     largest = jnp.finfo(distance.dtype).max
+    others = jnp.where(ok[None, :], jnp.where(jnp.eye(num_rows, dtype=bool), jnp.inf, distance), jnp.nan)
+    rank = jnp.argsort(jnp.argsort(others, 1), 1)  # rows that are not there, NaN, come after all others
 
-    def pick(_: Array, left: Array) -> Array:
-        others = jnp.sort(jnp.where(left[None, :] & ~itself, distance, jnp.inf), 1)
-        counted = jnp.arange(num_rows) < left.sum() - num_byzantine - NOT_COUNTED
+    def pick(number: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        left, last = now  # of each row, the rank of the furthest other that counts
+        counted = left[None, :] & (rank <= last[:, None])
         score = jnp.minimum(jnp.where(counted, others, 0.0).sum(1), largest)
         winner = jnp.argmin(jnp.where(left, jnp.where(near, score, largest), jnp.inf))
-        return left & (jnp.arange(num_rows) != winner)
+        left &= (place != winner) | (number >= how_many)
+        one_less = jnp.where(rank[:, winner] > last, last - 1, last)  # one fewer counts: the winner, or the furthest
+        return left, jnp.where(left[None, :] & (rank <= one_less[:, None]), rank, -1).max(1)
 
-    return ok & ~lax.fori_loop(0, how_many, pick, ok)
+    start = ok, jnp.full(num_rows, ok.sum() - num_byzantine - NOT_COUNTED - 1)
+    return ok & ~lax.fori_loop(0, max(num_rows - 2 * num_byzantine, 0), pick, start)[0]
