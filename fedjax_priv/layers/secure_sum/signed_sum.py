@@ -75,24 +75,24 @@ def signed_sum(
       prg: the generator.
       modulus: where masks are added.
     """
-    spares = -(-d // SHARED_BY)
-    if modulus is FIELD and prg.stream is not None and d + spares >= block_stream.MANY:
-        how = {"purpose": purpose, "d": d, "stream": prg.stream}
+    count = d + _spares(d, modulus)
+    of_words = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg, modulus=modulus)
+    budgets = CPU_CACHE_BYTES, ACCELERATOR_BYTES
+    on_cpu, elsewhere = (_within(of_words, 12 * count, d, budget, modulus) for budget in budgets)
+    on_gpu = None
+    if prg.stream is not None and count >= block_stream.MANY:
+        how = {"purpose": purpose, "d": d, "stream": prg.stream, "modulus": modulus}
         in_registers, from_memory, in_steps = (
             functools.partial(tile, **how) for tile in (_sum_in_registers, _sum_from_memory, _sum_in_steps)
         )
-        short = prg.stream.lanes <= SHORT_BLOCK
-        on_cpu = _within(in_registers, 4 * spares, d, CPU_CACHE_BYTES, FIELD, step=8)
-        held = 8 * (d + spares)
-        elsewhere = _within(from_memory, held, d, ACCELERATOR_BYTES, FIELD)
+        if modulus is FIELD:  # of others the words of a tile take a tenth less time where a client has few pairs
+            on_cpu = _within(in_registers, 4 * (count - d), d, CPU_CACHE_BYTES, modulus, step=8)
+        short, held = prg.stream.lanes <= SHORT_BLOCK, 8 * count
+        elsewhere = _within(from_memory, held, d, ACCELERATOR_BYTES, modulus)
         if short and meets.shape[1] >= FEWEST_IN_REGISTERS:
-            elsewhere = _within(in_registers, held, d, ACCELERATOR_BYTES, FIELD, most=MOST_IN_REGISTERS, odd=True)
-        on_gpu = _within(in_steps, 4 * (prg.seed_words + 2), d, ACCELERATOR_BYTES, FIELD, step=IN_REGISTERS)
-        on_gpu = on_gpu if short else None
-    else:
-        tile, held = functools.partial(_sum_of_words, purpose=purpose, d=d, prg=prg, modulus=modulus), 12 * (d + spares)
-        on_cpu, elsewhere = (_within(tile, held, d, budget, modulus) for budget in (CPU_CACHE_BYTES, ACCELERATOR_BYTES))
-        on_gpu = None
+            elsewhere = _within(in_registers, held, d, ACCELERATOR_BYTES, modulus, most=MOST_IN_REGISTERS, odd=True)
+        if short:
+            on_gpu = _within(in_steps, 4 * (prg.seed_words + 2), d, ACCELERATOR_BYTES, modulus, step=IN_REGISTERS)
     return by_platform(on_cpu, elsewhere, seeds, meets, plus, jnp.asarray(round), gpu=on_gpu)
 
 
@@ -163,64 +163,91 @@ def _sum_of_words(
 
 
 def _sum_of_blocks(
-    add: Callable[..., tuple[Array, ...]], pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream
+    add: Callable[..., tuple[Array, ...]],
+    pairs: Signed,
+    round: Array,
+    *,
+    purpose: str,
+    d: int,
+    stream: BlockStream,
+    modulus: Modulus,
 ) -> UInt32[Array, "c d"]:
-    """In F_q, of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks."""
-    spare = _spare_elements(stream, d, jnp.stack(pairs.seed), purpose, round)
-    sums = add(_summands(pairs, spare, purpose, round, d, stream))
-    lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
+    """Of a generator of blocks, from `block_stream.MANY` words on, in the layout of its blocks."""
+    spare = _spare_elements(stream, d, jnp.stack(pairs.seed), purpose, round, modulus)
+    sums = add(_summands(pairs, spare, purpose, round, d, stream, modulus), modulus)
+    if modulus is FIELD:
+        lanes = [field.join(low, high) for low, high in zip(sums[::2], sums[1::2], strict=True)]
+    else:
+        lanes = [modulus.add(words, np.uint32(0)) for words in sums]
     return _in_order(lanes, d)
 
 
-def _added_in_registers(summands: list[Array]) -> tuple[Array, ...]:
-    """Sums over pairs of low and high halves, one after the other. On a CPU and a TPU no summand is written."""
-    return block_stream.add_together([half for words in summands for half in field.split(words)], 1)
+def _parts(summands: list[Array], modulus: Modulus) -> list[Array]:
+    """What may be added in 32 bits: in F_q halves of words, elsewhere the words, whose sums wrap."""
+    return [half for words in summands for half in field.split(words)] if modulus is FIELD else summands
 
 
-def _added_from_memory(summands: list[Array]) -> tuple[Array, ...]:
+def _added_in_registers(summands: list[Array], modulus: Modulus) -> tuple[Array, ...]:
+    """Sums over pairs, one after the other. On a CPU and a TPU no summand is written."""
+    return block_stream.add_together(_parts(summands, modulus), 1)
+
+
+def _added_from_memory(summands: list[Array], modulus: Modulus) -> tuple[Array, ...]:
     """The same. XLA would write the halves, rather than the words, to memory."""
-    summands = lax.optimization_barrier(summands)
-    return tuple(jnp.sum(half, 1) for words in summands for half in field.split(words))
+    parts = _parts(lax.optimization_barrier(summands), modulus)
+    return tuple(jnp.sum(part, 1, dtype=jnp.uint32) for part in parts)
 
 
 _sum_in_registers = functools.partial(_sum_of_blocks, _added_in_registers)
 _sum_from_memory = functools.partial(_sum_of_blocks, _added_from_memory)
 
 
-def _sum_in_steps(pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream) -> UInt32[Array, "c d"]:
+def _sum_in_steps(
+    pairs: Signed, round: Array, *, purpose: str, d: int, stream: BlockStream, modulus: Modulus
+) -> UInt32[Array, "c d"]:
     """As `_sum_of_blocks`, a few pairs of all clients at a time: nothing but the sums is written to memory.
 
     Each pair has its own operations. If those of a step were one array, XLA would write its words to memory, too.
     """
 
     def step(total: list[Array], some: Signed) -> tuple[list[Array], None]:
-        spare = _spare_elements(stream, d, jnp.stack(some.seed), purpose, round)
-        of_pair = lambda i: _summands(jax.tree.map(lambda a: a[:, i], some), spare[:, :, i], purpose, round, d, stream)
-        for words in map(of_pair, range(IN_REGISTERS)):
-            total = [field.add(a, word) for a, word in zip(total, words, strict=True)]  # a word may be q, too
+        spare = _spare_elements(stream, d, jnp.stack(some.seed), purpose, round, modulus)
+        for i in range(IN_REGISTERS):
+            pair = jax.tree.map(lambda a, i=i: a[:, i], some)
+            words = _summands(pair, spare[:, :, i], purpose, round, d, stream, modulus)
+            total = [modulus.add(a, word) for a, word in zip(total, words, strict=True)]  # a word may be q, too
         return total, None
 
     users, number = pairs.keep.shape
-    rows, columns = stream.layout(d + -(-d // SHARED_BY))
+    rows, columns = stream.layout(d + _spares(d, modulus))
     cut = lambda a: jnp.swapaxes(a.reshape(users, number // IN_REGISTERS, IN_REGISTERS), 0, 1)
     nothing = [jnp.zeros((users, rows, columns), jnp.uint32)] * stream.lanes
     return _in_order(lax.scan(step, nothing, jax.tree.map(cut, pairs))[0], d)
 
 
 def _summands(
-    pairs: Signed, spare: UInt32[Array, "s ..."], purpose: str, round: Array, d: int, stream: BlockStream
+    pairs: Signed,
+    spare: UInt32[Array, "s ..."],
+    purpose: str,
+    round: Array,
+    d: int,
+    stream: BlockStream,
+    modulus: Modulus,
 ) -> list[Array]:
     """What pairs `[...]` add, in the lanes of a generator's blocks, `[..., rows, columns]` each."""
     spares, outer = len(spare), pairs.keep.ndim
     rows, columns = stream.layout(d + spares)
     number = jnp.arange(rows * columns, dtype=jnp.uint32).reshape(*(1,) * outer, rows, columns)
     seed = tuple(word[..., None, None] for word in pairs.seed)
+    lanes = stream.blocks(number, seed, purpose, round)
+    if not spares:
+        return [pairs.summand(words, modulus) for words in lanes]
     place = jnp.arange(stream.lanes * rows * columns, dtype=jnp.uint32).reshape(rows, stream.lanes, columns)
     summands: list[Array] = []
-    for lane, words in enumerate(stream.blocks(number, seed, purpose, round)):
+    for lane, words in enumerate(lanes):
         shared = spare[jnp.minimum(place[:, lane] // np.uint32(SHARED_BY), np.uint32(spares - 1))]
         elements = jnp.where(words >= field.Q, jnp.moveaxis(shared, (0, 1), (-2, -1)), words)
-        summands.append(pairs.summand(elements, FIELD))
+        summands.append(pairs.summand(elements, modulus))
     return summands
 
 
@@ -229,14 +256,18 @@ def _in_order(lanes: list[Array], d: int) -> UInt32[Array, "c d"]:
     return jnp.concatenate(lanes, -1).reshape(len(lanes[0]), -1)[:, :d]
 
 
-def _spare_elements(
-    stream: BlockStream, d: int, seed: UInt32[Array, "w c m"], purpose: str, round: Array
-) -> UInt32[Array, "s c m"]:
-    """What replaces words outside the field: the words behind the first `d` of a stream.
+def _spares(d: int, modulus: Modulus) -> int:
+    """Words behind the first `d` of a stream, which replace those outside the field."""
+    return -(-d // SHARED_BY) if modulus is FIELD else 0
 
-    They come from those blocks of its last row that hold them.
-    """
-    spares = -(-d // SHARED_BY)
+
+def _spare_elements(
+    stream: BlockStream, d: int, seed: UInt32[Array, "w c m"], purpose: str, round: Array, modulus: Modulus
+) -> UInt32[Array, "s c m"]:
+    """What replaces words outside the field, from those blocks of a stream's last row that hold it; else nothing."""
+    spares = _spares(d, modulus)
+    if not spares:
+        return jnp.zeros((0, *seed.shape[1:]), jnp.uint32)
     rows, columns = stream.layout(d + spares)
     lane, column = divmod(d - (rows - 1) * stream.lanes * columns, columns)
     last = lane == stream.lanes - 1

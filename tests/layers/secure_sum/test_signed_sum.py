@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from fedjax_priv.crypto import philox_stream, prg
+from fedjax_priv.crypto.modulus import FIELD, ring
 from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers.secure_sum import signed_sum as module
 from fedjax_priv.layers.secure_sum.signed_sum import signed, signed_sum
-from helpers import Q, accelerator_forms
+from helpers import Q, accelerator_forms, equations
 
 CLIENTS, PAIRS = 5, 11
 rng = np.random.default_rng(0)
@@ -18,17 +19,17 @@ MEETS, PLUS = rng.random((2, CLIENTS, PAIRS)) < 0.7
 MEETS[[0, 3]] = False  # two that meet nobody, between others
 
 
-def sums(d, rows=slice(None)):
+def sums(d, rows=slice(None), modulus=FIELD):
     seeds, meets, plus = (jnp.asarray(a[rows]) for a in (SEEDS, MEETS, PLUS))
-    return np.asarray(jax.jit(lambda: signed_sum(seeds, meets, plus, "mask", jnp.int32(3), d, prg.philox))())
+    return np.asarray(jax.jit(lambda: signed_sum(seeds, meets, plus, "mask", jnp.int32(3), d, prg.philox, modulus))())
 
 
-def expected(d):
+def expected(d, modulus=FIELD):
     """From each pair's elements."""
-    one = jax.jit(lambda seed: prg.expand(seed, "mask", 3, d))
+    one = jax.jit(lambda seed: modulus.expand(seed, "mask", 3, d, prg.philox))
     elements = np.array([[np.asarray(one(seed)) for seed in row] for row in SEEDS]).astype(object)
     sign = np.where(MEETS, np.where(PLUS, 1, -1), 0)
-    return (elements * sign[:, :, None]).sum(1) % Q, elements
+    return (elements * sign[:, :, None]).sum(1) % modulus.size, elements
 
 
 @pytest.fixture
@@ -43,30 +44,42 @@ def often_outside(monkeypatch):
 
 
 @pytest.mark.parametrize("d", [37, 4201], ids=["words", "blocks"])  # 4201: columns of blocks are odd, runs of 32 too
-def test_sums_of_all_forms_and_tiles(d, often_outside, monkeypatch):
-    right, elements = expected(d)
-    assert (elements < Q).all() and (elements < 8).mean() < 0.1 and (elements >= Q - 8).mean() > 0.02
-    assert (sums(d) == right).all()
+@pytest.mark.parametrize("modulus", [FIELD, ring(20)], ids=["field", "20 bits"])
+def test_sums_of_all_forms_and_tiles(d, modulus, often_outside, monkeypatch):
+    right, elements = expected(d, modulus)
+    assert (elements < modulus.size).all()
+    assert modulus is not FIELD or ((elements < 8).mean() < 0.1 and (elements >= Q - 8).mean() > 0.02)
+    right_here = lambda: (sums(d, modulus=modulus) == right).all()
+    assert right_here()
     with accelerator_forms():
-        assert (sums(d) == right).all()
+        assert right_here()
         pair = 8 * (d + -(-d // 32)) if d > 4096 else 12 * (d + -(-d // 32))
         for budget in (1, 4 * pair, 3 * (PAIRS * pair + 16 * d)):  # a pair, four of a client, three clients at once
             monkeypatch.setattr(module, "ACCELERATOR_BYTES", budget)
             jax.clear_caches()
-            assert (sums(d) == right).all()
+            assert right_here()
         monkeypatch.setattr(module, "ACCELERATOR_BYTES", 2**32)
         monkeypatch.setattr(module, "FEWEST_IN_REGISTERS", PAIRS)
         for most in (4, PAIRS):  # in registers, five pairs or all at once
             monkeypatch.setattr(module, "MOST_IN_REGISTERS", most)
             jax.clear_caches()
-            assert (sums(d) == right).all()
+            assert right_here()
     with traced_for("gpu"):
         for budget in (1, 3 * (12 * 16 + 16 * d), 2**32):  # three pairs of a client, three clients, all
             monkeypatch.setattr(module, "ACCELERATOR_BYTES", budget)
             jax.clear_caches()
-            assert (sums(d) == right).all()
+            assert right_here()
     monkeypatch.setattr(module, "CPU_CACHE_BYTES", 1)
-    assert (sums(d) == right).all()
+    assert right_here()
+
+
+@pytest.mark.parametrize("modulus", [FIELD, ring(20)], ids=["field", "20 bits"])
+def test_a_gpu_holds_the_words_of_no_more_than_one_pair_of_each_client(modulus):
+    seeds, meets, plus = (jnp.asarray(a) for a in (SEEDS, MEETS, PLUS))
+    with traced_for("gpu"):
+        program = jax.make_jaxpr(lambda: signed_sum(seeds, meets, plus, "mask", 3, 4201, prg.philox, modulus))().jaxpr
+    largest = max(v.aval.size for equation in equations(program) for v in equation.outvars)
+    assert CLIENTS * 4201 <= largest < 1.2 * CLIENTS * 4201
 
 
 def test_a_tile_in_which_everybody_meets_somebody_is_computed():
