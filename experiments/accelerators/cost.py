@@ -3,9 +3,9 @@
 - kernels: instructions that run one after the other; what only names or cuts a buffer is none;
 - loops: while loops whose length the compiler does not know, each counted as one turn;
 - bytes: what kernels read and write in memory, each operand and result once. Of an operand that a kernel only slices,
-  gathers or updates in place, the part that it touches;
+  gathers or updates in place, be it after other arithmetic, the part that it touches;
 - flops: of matrix products and convolutions, 2 for each product and sum;
-- operations: numbers that other arithmetic computes, inside kernels.
+- operations: numbers that other arithmetic computes, inside kernels, and on which their results depend.
 
 Of a conditional, the dearest branch counts.
 """
@@ -29,6 +29,8 @@ xor not shift-left shift-right-logical shift-right-arithmetic compare select max
 reduce reduce-window cosine sine round-nearest-even exponential-minus-one is-finite
 """
 _PARTS = {"dynamic-slice", "slice", "gather"}
+_ALIKE = {*_ARITHMETIC.split(), "bitcast", "reshape", "transpose", "copy", "get-tuple-element"} - {"reduce-window"}
+"""A part of their result depends on as large a part of each operand."""
 _BRANCHES = re.compile(r"(?:true_computation|false_computation)=%?([\w.\-]+)")
 
 
@@ -92,23 +94,31 @@ def _moved(line: Line, table: dict[str, Line], inside: list[Line]) -> int:
         return 2 * num_bytes(table[line.operands[1]].shape)
     if not inside:
         return num_bytes(line.shape) + sum(num_bytes(table[name].shape) for name in line.operands if name in table)
-    within = {one.name: one for one in inside}
-    root = next((one for one in inside if one.is_root), inside[-1])
+    within, root, needed = {one.name: one for one in inside}, _root(inside), _needed(inside)
     in_place = root.op == "dynamic-update-slice"
     written = 2 * num_bytes(within[root.operands[1]].shape) if in_place else num_bytes(root.shape)
-    return written + sum(_read(one, inside) for one in inside if one.op == "parameter")
+    return written + sum(round(needed[one.name] * num_bytes(one.shape)) for one in inside if one.op == "parameter")
 
 
-def _read(parameter: Line, inside: list[Line]) -> int:
-    """Bytes of a fusion's parameter that the fusion reads."""
-    uses = [one for one in inside if parameter.name in one.operands]
-    touched = 0
-    for one in uses:
-        if one.op in _PARTS and one.operands[0] == parameter.name:
-            touched += num_bytes(one.shape)
-        elif not (one.op == "dynamic-update-slice" and one.operands[0] == parameter.name):
-            return num_bytes(parameter.shape)
-    return min(touched, num_bytes(parameter.shape))
+def _root(inside: list[Line]) -> Line:
+    return next((one for one in inside if one.is_root), inside[-1])
+
+
+def _needed(inside: list[Line]) -> dict[str, float]:
+    """The part of each value in a fusion on which its result depends; 1 if that is not followed."""
+    within = {one.name: one for one in inside}
+    needed = dict.fromkeys(within, 0.0) | ({_root(inside).name: 1.0} if inside else {})
+    for one in reversed(inside):
+        for place, name in enumerate(one.operands):
+            if name not in needed or not needed[one.name]:
+                continue
+            part = needed[one.name] if one.op in _ALIKE else 1.0
+            if place == 0 and one.op in _PARTS:
+                part = needed[one.name] * num_bytes(one.shape) / num_bytes(within[name].shape)
+            elif place == 0 and one.op == "dynamic-update-slice":  # in place
+                part = 0.0
+            needed[name] = min(1.0, needed[name] + part)
+    return needed
 
 
 def _computed(line: Line, table: dict[str, Line], bodies: dict[str, list[Line]]) -> tuple[int, int]:
@@ -120,8 +130,8 @@ def _computed(line: Line, table: dict[str, Line], bodies: dict[str, list[Line]])
             operations = max((sizes(table[name].shape)[0][0] for name in line.operands if name in table), default=0)
     if line.op in ("fusion", "fusion-start") or (line.op == "custom-call" and "calls=" in line.rest):
         inside = bodies.get(attribute("calls", line.rest), [])
-        within = {one.name: one for one in inside}
+        within, needed = {one.name: one for one in inside}, _needed(inside)
         for one in inside:
-            more = _computed(one, within, bodies)
+            more = [round(needed[one.name] * number) for number in _computed(one, within, bodies)]
             flops, operations = flops + more[0], operations + more[1]
     return flops, operations

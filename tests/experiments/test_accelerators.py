@@ -86,6 +86,30 @@ def test_a_program_of_every_kind_is_counted():
     assert found.bytes == 7 * of_a_turn + 2 * ROWS + (ROWS + 4 * 320 + 4 * 50)
 
 
+OF_A_SUM = """HloModule of_a_sum
+
+%fused (p: f32[3,8,64]) -> f32[2,64] {
+  %p = f32[3,8,64]{2,1,0} parameter(0)
+  %nothing = f32[] constant(0)
+  %minus = f32[3,8,64]{2,1,0} negate(%p)
+  %sum = f32[8,64]{1,0} reduce(%minus, %nothing), dimensions={0}, to_apply=%add
+  ROOT %cut = f32[2,64]{1,0} slice(%sum), slice={[2:4], [0:64]}
+}
+
+ENTRY %main (x: f32[3,8,64]) -> f32[2,64] {
+  %x = f32[3,8,64]{2,1,0} parameter(0)
+  ROOT %part = f32[2,64]{1,0} fusion(%x), kind=kLoop, calls=%fused
+}
+"""
+
+
+def test_of_a_sum_of_which_a_part_is_kept_a_part_is_read_and_computed():
+    kept, read = 2 * 64, 3 * 2 * 64
+    assert cost(OF_A_SUM) == Cost(kernels=1, bytes=4 * (kept + read), operations=2 * read)
+    whole = OF_A_SUM.replace("slice(%sum), slice={[2:4], [0:64]}", "sort(%sum), dimensions={0}")
+    assert cost(whole).bytes == 4 * (kept + 3 * 8 * 64), "what is not followed needs all"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
