@@ -292,7 +292,7 @@ def test_analog_uploads_take_the_time_of_their_uses_of_the_channel(access):
 def test_a_round_in_which_nobody_sends(access, each):
     """Superposed, the server waits for the block of d uses, whoever sends; where senders take turns, for nobody."""
     data, d = targets(6, 9), 9
-    one = wireless(towards_target(), participation=0.0, access=access, mesh=None)
+    one = wireless(towards_target(), participation=lambda round: 0.0, access=access, mesh=None)
     run, air = simulate(one, KEY, jnp.zeros(d), data, rounds=2, progress=False), OnAir(50.0, access)
     expected = np.full(2, each * d / (2 * 50.0))
     np.testing.assert_allclose(air_resources(run, air).air_seconds, expected)
