@@ -2,8 +2,7 @@
 
 Where the cohort is all clients, each has its own coin, and the probabilities of every round are public: they follow
 from gains and settings, not from data. Else the cohort is filled by the coins of all clients (`clients.poisson`), or of
-a public group whose turn it is, of numbers that differ by its period (`clients.cyclic_poisson`). Then who is in the
-cohort is secret, and clients are alike.
+a public group whose turn it is (`clients.cyclic_poisson`). Then who is in the cohort is secret, and clients are alike.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,7 @@ def population(question: Question) -> tuple[int, int]:
     places, number = question.run.sizes["client"], question.count.size
     if places == number:
         return number, 1
-    period = max(1, int(np.gcd.reduce(np.diff(question.run.client_id.values, axis=1), axis=None)))
-    return max(number // period, places), period
+    return max(number // question.turns, places), question.turns
 
 
 def is_filled(question: Question) -> bool:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from fedjax_priv import systems
 from fedjax_priv.audit.canaries import no_samples, sending
-from fedjax_priv.clients import cyclic_poisson
+from fedjax_priv.clients import cyclic_poisson, poisson
 from fedjax_priv.ledger import ledger, planned, worst
 
 CLIENTS, L, NOISE, N0, DELTA = 600, 0.5, 0.01, 1e-3, 1e-7
@@ -23,15 +23,31 @@ def attained(eps, group, rate):
     return (stats.binom.pmf(senders, group, rate) * share) @ (stats.norm.cdf(s / 2 - raised / s) - tail)
 
 
+def with_coins(clients, draw):
+    return systems.compose(
+        sending(jnp.zeros((clients, 2))), num_clients=clients, channel="multiple_access", private="local", clip=L,
+        noise_variance=NOISE, receiver_noise=N0, cohort=draw, mesh=None,
+    )  # fmt: skip
+
+
 def test_one_round_is_as_private_as_the_group_makes_it():
     """A group of 60 fills 40 places."""
     separation, rate = 10, 0.2
-    system = systems.compose(
-        sending(jnp.zeros((CLIENTS, 2))), num_clients=CLIENTS, channel="multiple_access", private="local", clip=L,
-        noise_variance=NOISE, receiver_noise=N0, cohort=cyclic_poisson(rate, separation), mesh=None,
-    )  # fmt: skip
+    system = with_coins(CLIENTS, cyclic_poisson(rate, separation))
     data = no_samples(CLIENTS)
     run = planned(system, jax.random.key(0), jnp.zeros(2), data, rounds=1)
     assert run.sizes["client"] == 40
     eps = worst(ledger(system, run, data, delta=DELTA)[0].proved)
     assert attained(eps, CLIENTS // separation, rate) == pytest.approx(DELTA, rel=1e-3)
+
+
+def test_clients_that_come_by_luck_in_turns_have_none():
+    """Even numbers in one round and odd ones in the next are no groups: everybody tosses a coin in both."""
+    n, rate = 60, 0.002
+    system, data = with_coins(n, poisson(rate)), no_samples(n)
+    run = planned(system, jax.random.key(0), jnp.zeros(2), data, rounds=2)
+    places = run.sizes["client"]
+    in_turns = 2 * np.arange(places)[None] + np.arange(2)[:, None]
+    lucky = run.assign(client_id=(("round", "client"), in_turns))
+    eps = [worst(ledger(system, each, data, delta=DELTA)[0].proved) for each in (run, lucky)]
+    assert eps[0] == eps[1] > 0

@@ -52,8 +52,8 @@ def wireless(
       clip: largest Euclidean norm of what a client sends, before noise (L).
       noise_variance: variance of the privacy noise at each coordinate (sigma_k^2), of every client or `[n]`.
       receiver_noise: variance of the receiver's noise (N0).
-      participation: probability of joining a round (p): a number above 0, `[n]` with a number above 0, or a function of
-        the round; 1 if not given.
+      participation: probability of joining a round (p), not 0 for all clients: a number, `[n]`, or a function of the
+        round; 1 if not given.
       threshold: gain h_th from which a client always joins, `p_k = min(1, h_k / h_th)`; replaces `participation`.
       snr_db: power limit as transmit SNR P_k / (d N0) in dB, of every client or `[n]`; no limit if not given. It makes
         nobody louder: where it leaves power to spare, clients still arrive at `level`. For another SNR at the receiver
