@@ -34,13 +34,14 @@ def rounds(model: Model, sizes: np.ndarray) -> dict[str, Callable[[], object]]:
     images = jax.random.normal(jax.random.key(1), (*shape, 28, 28, 1))
     labels = jax.random.randint(jax.random.key(2), shape, 0, 10)
     data = jax.device_put(ClientData((images, labels), jnp.asarray(sizes, jnp.int32)), jax.devices()[0])
-    local, key, calls = clients.fedsgd(losses.softmax_cross_entropy(model)), jax.random.key(0), {}
-    system = systems.dp_fedavg(local, num_clients=len(sizes), sampling_rate=0.999, mesh=None)
-    state = system.init(key, model.init(key), data)
+    key, calls = jax.random.key(0), {}
     for name, few in {"rows": 0, "sums": shape[1]}.items():
+        local = clients.fedsgd(losses.softmax_cross_entropy(model))
+        system = systems.dp_fedavg(local, num_clients=len(sizes), sampling_rate=0.999, mesh=None)
+        state = system.init(key, model.init(key), data)
         with mock.patch.object(sums_of_updates, "FEW_SAMPLES", few):
             step = jax.jit(system.step).lower(key, state, data).compile()
-        calls[name] = lambda step=step: step(key, state, data)
+        calls[name] = lambda step=step, state=state: step(key, state, data)
     return calls
 
 
