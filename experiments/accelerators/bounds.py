@@ -26,7 +26,7 @@ BOUNDS: dict[str, Bound] = {
     "cdp_fl-h200-100": Bound(1_430, 0.43e9, 20e9),
     "fedrep-h200-100": Bound(710, 0.3e9, 3.1e9),
     "wireless-h200-100": Bound(170, 0.3e9, 2.5e9),
-    "lightsecagg-h200-100": Bound(2_330, 4.3e9, 27e9),
+    "lightsecagg-h200-100": Bound(2_330, 4.3e9, 21.6e9),
     "one_shot_secagg-h200-100": Bound(2_810, 0.36e9, 6.4e9),
     "flamingo-h200-100": Bound(1_550, 0.38e9, 16e9),
     "thresholded_secagg-h200-100": Bound(1_390, 0.6e9, 6.9e9),
