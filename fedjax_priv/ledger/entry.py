@@ -21,7 +21,7 @@ class Question(NamedTuple):
     colluding: int
     lipschitz: float | None
     steps: LocalSteps | None  # of local training; None: nothing is known
-    turns: int  # groups of clients that take turns, see `base.Draw`
+    turns: int = 1  # groups of clients that take turns, see `base.Draw`
 
 
 class Figure(NamedTuple):
