@@ -7,15 +7,13 @@ samples and 29 on average; in the second, 100 clients have 600 samples each.
 """
 
 from collections.abc import Callable
-from unittest import mock
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks import script
+from experiments.benchmarks.two_settings import compiled_rounds, images_of_noise
 from experiments.benchmarks.uneven_clients import LINEAR, NETWORK, SIZES
-from fedjax_priv import ClientData, clients, losses, systems
+from fedjax_priv import clients, losses, systems
 from fedjax_priv.base import Model
 from fedjax_priv.clients import full_gradients
 
@@ -28,28 +26,16 @@ CASES = {
 }
 
 
-def rounds(model: Model, data: ClientData) -> dict[str, Callable[[], object]]:
+def rounds(model: Model, sizes: np.ndarray) -> dict[str, Callable[[], object]]:
     """Calls of compiled rounds on one device."""
-    key, calls = jax.random.key(0), {}
-    for name, most in {"in pieces": full_gradients.MOST, "padded": 1}.items():
-        system = systems.fedavg(clients.fedsgd(losses.softmax_cross_entropy(model)), mesh=None)
-        state = system.init(key, model.init(key), data)
-        with mock.patch.object(full_gradients, "MOST", most):
-            step = jax.jit(system.step).lower(key, state, data).compile()
-        calls[name] = lambda step=step, state=state: step(key, state, data)
-    return calls
+    make = lambda: systems.fedavg(clients.fedsgd(losses.softmax_cross_entropy(model)), mesh=None)
+    most = {"in pieces": full_gradients.MOST, "padded": 1}
+    return compiled_rounds(make, model, images_of_noise(sizes), full_gradients, "MOST", most)
 
 
 def table(repeats: int) -> dict[str, object]:
     """Medians by case."""
-    found: dict[str, object] = {}
-    for name, (model, sizes) in CASES.items():
-        shape = len(sizes), int(sizes.max())
-        images = jax.random.normal(jax.random.key(1), (*shape, 28, 28, 1))
-        labels = jax.random.randint(jax.random.key(2), shape, 0, 10)
-        data = jax.device_put(ClientData((images, labels), jnp.asarray(sizes, jnp.int32)), jax.devices()[0])
-        found[name] = script.medians(rounds(model, data), repeats)
-    return found
+    return {name: script.medians(rounds(*case), repeats) for name, case in CASES.items()}
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ them: at most 600 and 29 on average.
 """
 
 from collections.abc import Callable
-from unittest import mock
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from experiments.benchmarks import script
+from experiments.benchmarks.two_settings import compiled_rounds, images_of_noise
 from experiments.benchmarks.uneven_clients import LINEAR, NETWORK, SIZES
-from fedjax_priv import ClientData, clients, losses, models, systems
-from fedjax_priv.base import Model
+from fedjax_priv import clients, losses, models, systems
+from fedjax_priv.base import Algorithm, Model
 from fedjax_priv.engine import sums_of_updates
 
 SAMPLES = 1, 8, 16, 32, 64, 128
@@ -30,19 +28,13 @@ UNEVEN = {"softmax regression, 1,000 uneven clients": LINEAR, "MLP 784-200-10, 1
 
 def rounds(model: Model, sizes: np.ndarray) -> dict[str, Callable[[], object]]:
     """Calls of compiled rounds."""
-    shape = len(sizes), int(sizes.max())
-    images = jax.random.normal(jax.random.key(1), (*shape, 28, 28, 1))
-    labels = jax.random.randint(jax.random.key(2), shape, 0, 10)
-    data = jax.device_put(ClientData((images, labels), jnp.asarray(sizes, jnp.int32)), jax.devices()[0])
-    key, calls = jax.random.key(0), {}
-    for name, few in {"rows": 0, "sums": shape[1]}.items():
+
+    def make() -> Algorithm:
         local = clients.fedsgd(losses.softmax_cross_entropy(model))
-        system = systems.dp_fedavg(local, num_clients=len(sizes), sampling_rate=0.999, mesh=None)
-        state = system.init(key, model.init(key), data)
-        with mock.patch.object(sums_of_updates, "FEW_SAMPLES", few):
-            step = jax.jit(system.step).lower(key, state, data).compile()
-        calls[name] = lambda step=step, state=state: step(key, state, data)
-    return calls
+        return systems.dp_fedavg(local, num_clients=len(sizes), sampling_rate=0.999, mesh=None)
+
+    few = {"rows": 0, "sums": int(sizes.max())}
+    return compiled_rounds(make, model, images_of_noise(sizes), sums_of_updates, "FEW_SAMPLES", few)
 
 
 def table(repeats: int) -> dict[str, object]:

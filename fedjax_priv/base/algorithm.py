@@ -110,4 +110,4 @@ class Algorithm(NamedTuple):
     lying_server: LyingServer | None = None  # None: the server follows the protocol
     arrivals: Callable[..., Array] | None = None  # (key, round, Cohort) -> alive [n]; None: unknown
     once_per_model: bool = False  # clients train no model twice, see `clients.once_per_model`
-    turns: int = 1  # as in `Draw`
+    period: int = 1  # as in `Draw`

@@ -64,5 +64,5 @@ class Draw(NamedTuple):
     versions: int = 1  # models kept: the staleness of clients that take part is below it
     measures: Callable[..., Mapping[str, Array]] | None = None  # (Cohort, next state) -> name -> numbers [n] or []
     knowledge: Any = None  # what clients know of their gains, of `channels.knowledge`; None: everything
-    turns: int = 1  # public groups that take turns: client i may come in rounds that equal i modulo `turns`
+    period: int = 1  # b of cyclic sampling: client i may come in rounds that equal i modulo b, which is public
     byzantine: Any = 0  # whom `Cohort.byzantine` marks: how many of the population, from client 0 on, or a mask [n]

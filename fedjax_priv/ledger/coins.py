@@ -17,7 +17,7 @@ def population(question: Question) -> tuple[int, int]:
     places, number = question.run.sizes["client"], question.count.size
     if places == number:
         return number, 1
-    return max(number // question.turns, places), question.turns
+    return max(number // question.period, places), question.period
 
 
 def is_filled(question: Question) -> bool:

@@ -21,7 +21,7 @@ class Question(NamedTuple):
     colluding: int
     lipschitz: float | None
     steps: LocalSteps | None  # of local training; None: nothing is known
-    turns: int = 1  # groups of clients that take turns, see `base.Draw`
+    period: int = 1  # of cyclic sampling, see `base.Draw`
 
 
 class Figure(NamedTuple):
