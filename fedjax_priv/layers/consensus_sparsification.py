@@ -146,4 +146,6 @@ def union(proposals: Proposals, num_params: int) -> Int32[Array, " K"]:
     """The coordinates of all legal proposals, ascending, then d as padding; K = min(m n, d)."""
     slots = min(proposals.size, num_params)
     legal = jnp.where(is_legal(proposals, num_params)[:, None], proposals, num_params)
-    return jnp.unique(legal, size=slots, fill_value=num_params).astype(jnp.int32)
+    ordered = jnp.sort(legal, axis=None)
+    again = jnp.append(False, ordered[1:] == ordered[:-1])
+    return jnp.sort(jnp.where(again, num_params, ordered))[:slots].astype(jnp.int32)

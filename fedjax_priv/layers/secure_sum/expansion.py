@@ -110,7 +110,7 @@ def skip(probability: float, most_pairs: int, prg: Prg, *, elide: bool = False) 
         def draw(state: tuple) -> tuple:
             part, after, sums = state
             words = prg.words(seeds.T, "pairwise selection", round, AT_ONCE, part)
-            after, position = sparse_ones.next_positions(after, sparse_ones.gaps(words, probability, d), d)
+            after, position = sparse_ones.next_positions(after, words, probability, d)
             words = jnp.zeros_like(words) if elide else expand(seeds.T, "pairwise mask", round, AT_ONCE, prg, part)
             return part + 1, after, sparse_ones.scatter(sums, position, signed(words, plus[None, :]))
 

@@ -17,9 +17,9 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Link, Placement
 from fedjax_priv.crypto import shamir
 from fedjax_priv.crypto.agreement import SIMULATED, AgreementName, KeyAgreement, agreement_of
-from fedjax_priv.crypto.prg import expand
+from fedjax_priv.crypto.prg import elements, expand
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.keys import each_named, named
+from fedjax_priv.keys import named, per_client
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum.circle import Circle, Peers, arrange, peers
 
@@ -137,12 +137,9 @@ def _draw(quorum: Quorum, key: Key, client: Int[Array, " n"]) -> tuple[UInt32[Ar
 
     All words are drawn together: each hash of keys is a loop, which takes long to compile.
     """
-    keys = each_named(key, ("key", "seed", "share"))
-    words_of = lambda key, i: jax.random.bits(jax.random.fold_in(key, i), (2, quorum.words), jnp.uint32)
-    each_client = jax.vmap(words_of, (None, 0))
-    secret, seed, coefficients = jax.vmap(each_client, (0, None))(jnp.stack([*keys.values()]), client)
-    own = quorum.agreement.secret(secret[:, 0], secret[:, 1])
-    return own, expand(seed[:, 0].T, "seed", 0, quorum.words).T, coefficients[:, 0]
+    draw = lambda key: jax.random.bits(key, (5, quorum.words), jnp.uint32)
+    words = jnp.moveaxis(per_client(draw, named(key, "secrets"), client), 1, 0)
+    return quorum.agreement.secret(words[0], words[1]), elements(words[2], words[3]), words[4]
 
 
 def num_holders(peers: Peers, members: Bool[Array, " n"]) -> Int[Array, " n"]:

@@ -22,14 +22,20 @@ def gaps(words: Array, probability: float, d: int) -> UInt32[Array, "..."]:
     return jnp.where(zeros >= np.float32(d), np.uint32(d), zeros.astype(jnp.uint32))
 
 
-def next_positions(after: Array, gaps: Array, d: int) -> tuple[Array, UInt32[Array, "k m"]]:
-    """Where the next ones of each pair are, in order, and where to look for more; d or above: there is none left."""
+def next_positions(
+    after: Array, words: UInt32[Array, "k m"], probability: float, d: int
+) -> tuple[Array, UInt32[Array, "k m"]]:
+    """Where the next ones of each pair are, in order, and where to look for more; d or above: there is none left.
 
-    def step(after: Array, gap: Array) -> tuple[Array, Array]:
-        position = jnp.minimum(after + gap, np.uint32(d))
+    Logarithms within the loop are compiled once. XLA would put those of all k words into the kernel that joins the
+    generator's outputs, once for each of them, which is a fifth of the code of a whole round.
+    """
+
+    def step(after: Array, words: Array) -> tuple[Array, Array]:
+        position = jnp.minimum(after + gaps(words, probability, d), np.uint32(d))
         return position + 1, position
 
-    return lax.scan(step, after, gaps)
+    return lax.scan(step, after, words)
 
 
 def positions(gaps: UInt32[Array, "k c m"], meets: Bool[Array, "c m"], d: int) -> tuple[Array, Bool[Array, " c"]]:

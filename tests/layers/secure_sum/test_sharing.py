@@ -10,7 +10,7 @@ import pytest
 
 from fedjax_priv.base import Placement
 from fedjax_priv.crypto import field, key_agreement, shamir
-from fedjax_priv.crypto.prg import expand
+from fedjax_priv.crypto.prg import elements
 from fedjax_priv.keys import named
 from fedjax_priv.layers.secure_sum import opening, sharing
 from helpers import Q, cohort_of, refuses, same_bits, survivors
@@ -71,12 +71,12 @@ def test_what_a_user_draws_depends_on_a_name_and_its_number():
     """One by one, key by key; a word drawn for two purposes would give a secret away."""
     private, _, peers, _ = open_round(QUORUMS["complete"], KEY, WHO)
     user = 2
-    own = lambda name: jax.random.fold_in(named(KEY, name), WHO.client[user])
-    words = lambda name: jax.random.bits(own(name), (2,), jnp.uint32)
-    assert same_bits(private.key[user], key_agreement.secret_key(own("key")))
-    assert same_bits(private.seed[user], expand(words("seed"), "seed", 0, 2))
+    own = jax.random.fold_in(named(KEY, "secrets"), WHO.client[user])
+    key, spare, seed, other, polynomial = jax.random.bits(own, (5, 2), jnp.uint32)
+    assert same_bits(private.key[user], key_agreement.exponents(key, spare))
+    assert same_bits(private.seed[user], elements(seed, other))
     secrets = jnp.concatenate([private.key[user], private.seed[user]])
-    shares = shamir.share(words("share")[None], secrets[None], threshold=N // 2 + 1, num_shares=N)
+    shares = shamir.share(polynomial[None], secrets[None], threshold=N // 2 + 1, num_shares=N)
     assert same_bits(by_owner(private.shares, peers)[:, user], shares[0])
 
 
@@ -239,7 +239,7 @@ def test_secrets_come_from_a_client_s_number_and_polynomials_from_the_round():
 
 
 def test_no_two_draws_come_from_one_random_key(monkeypatch):
-    """Keys, seeds, polynomials and the graph: of one that is opened, nothing can be learned about another."""
+    """The secrets of each user and the graph: of one that is opened, nothing can be learned about another."""
     used, bits = [], jax.random.bits
 
     def recorded(key, *args):
@@ -250,7 +250,13 @@ def test_no_two_draws_come_from_one_random_key(monkeypatch):
     open_ = functools.partial(sharing.open_round, quorum_of("k-regular"), placement=Placement(block=N))
     jax.block_until_ready(jax.jit(open_)(KEY, WHO))
     jax.effects_barrier()
-    assert len(used) == len(set(used)) == 3 * N + 1
+    assert len(used) == len(set(used)) == N + 1
+
+
+def test_no_word_serves_two_purposes():
+    """A private mask's seed, once opened, must not tell a key or the polynomial that shares it."""
+    key, seed, polynomial = (np.asarray(a) for a in sharing._draw(quorum_of("k-regular"), KEY, WHO.client))
+    assert len({*key.ravel(), *(key - 1).ravel(), *seed.ravel(), *polynomial.ravel()}) == 4 * key.size
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
