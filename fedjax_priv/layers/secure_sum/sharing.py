@@ -17,9 +17,9 @@ from fedjax_priv import _validate
 from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Link, Placement
 from fedjax_priv.crypto import shamir
 from fedjax_priv.crypto.agreement import SIMULATED, AgreementName, KeyAgreement, agreement_of
-from fedjax_priv.crypto.prg import elements, expand
+from fedjax_priv.crypto.prg import elements, expand, philox, seed_of
 from fedjax_priv.engine.blocks import over_clients
-from fedjax_priv.keys import named, per_client
+from fedjax_priv.keys import named
 from fedjax_priv.layers.group_sums import message_bits
 from fedjax_priv.layers.secure_sum.circle import Circle, Peers, arrange, peers
 
@@ -135,10 +135,11 @@ def commitment(seed: UInt32[Array, "n w"]) -> UInt32[Array, "n w"]:
 def _draw(quorum: Quorum, key: Key, client: Int[Array, " n"]) -> tuple[UInt32[Array, "n w"], ...]:
     """The key of each user, the seed of its private mask, and the seed of its polynomials.
 
-    All words are drawn together: each hash of keys is a loop, which takes long to compile.
+    All words come from one seed, by the number of the client: a hash of keys for each takes long to compile.
     """
-    draw = lambda key: jax.random.bits(key, (5, quorum.words), jnp.uint32)
-    words = jnp.moveaxis(per_client(draw, named(key, "secrets"), client), 1, 0)
+    root = seed_of(named(key, "secrets"))
+    drawn = jax.vmap(lambda i: philox.words(root, "secrets", i, 5 * quorum.words))(client)
+    words = jnp.moveaxis(drawn.reshape(-1, 5, quorum.words), 1, 0)
     return quorum.agreement.secret(words[0], words[1]), elements(words[2], words[3]), words[4]
 
 
