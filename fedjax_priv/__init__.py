@@ -8,8 +8,8 @@ The rooms of the package. A file imports from its own room and from lines above 
     crypto                                     field, pseudorandom words, secret sharing
     data models metrics interchange            samples of clients | networks | what is measured | parameters in and out
     layers aggregators server_noise            what happens to an update on its way | robust rules | noise of the server
-    channels attacks                           what happens to messages | what Byzantine clients do
-    clients                                    who takes part, and how clients train
+    channels                                   what happens to messages
+    attacks clients                            what Byzantine clients do | who takes part, and how clients train
     systems runs                               published systems, one expression each | many rounds, and their records
     analysis leakage ledger testing            plots | what a view reveals | privacy figures | laws of a layer
     audit                                      attempts to contradict a privacy figure

@@ -7,9 +7,9 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import EXAMPLE, Attack, checked_rows
-from fedjax_priv.attacks.byzantine_clients import check_mask
 from fedjax_priv.attacks.honest_statistics import honest_mean
 from fedjax_priv.base import Aggregator, Key
+from fedjax_priv.base.byzantine_clients import check_mask
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.keys import named

@@ -6,7 +6,6 @@
 - `on_groups`: attacks on the means of groups, which are all that a server sees of a secure sum.
 - `backdoors`: a trigger in what they train on, and updates that outweigh the others.
 - `on_labels`: attacks on the labels they train on.
-- `byzantine_clients`: which clients are Byzantine, so many or those of a mask.
 - `lying_servers`: false lists of survivors that a server tells clients.
 - `lying_models`: models that a server gives to some clients and not to others.
 - `property_detectors`: models of which one unit fires on a property of a client's data.

@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks.attack_layers import Attack
-from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask
 from fedjax_priv.attacks.on_labels import fits_labels, labelled
 from fedjax_priv.base import ClientData, Key
+from fedjax_priv.base.byzantine_clients import Byzantine, byzantine_mask
 from fedjax_priv.engine.row_norms import norms
 from fedjax_priv.engine.whole_parts import part_of
 

@@ -6,8 +6,8 @@ from jax.core import Tracer
 from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask
 from fedjax_priv.base import ClientData
+from fedjax_priv.base.byzantine_clients import Byzantine, byzantine_mask
 
 
 def flip_labels(data: ClientData, byzantine: Byzantine, num_classes: int) -> ClientData:

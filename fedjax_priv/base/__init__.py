@@ -3,7 +3,8 @@
 Shapes: `n` clients of a cohort, `b` of them in a block, `g` rows the server holds after uploads are combined,
 `d` model parameters. The client axis is always the first one.
 
-- `cohorts`: the clients of a round. `training`: what they compute. `messages`: what they send.
+- `cohorts`: the clients of a round. `byzantine_clients`: which of a population are Byzantine.
+- `training`: what clients compute. `messages`: what they send.
 - `layers`, `combining`, `secure_sums`, `channel`, `aggregator`: the parts between clients and server.
 - `algorithm`: a whole system, its state and what its server sees. `placement`: where it is computed.
 - `stated`: functions that carry what their author states of them. `given_rows`: rows that a caller gives a rule.

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
-from fedjax_priv.attacks.byzantine_clients import Byzantine, are_byzantine, check_byzantine
 from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.base.byzantine_clients import Byzantine, are_byzantine, check_byzantine
 from fedjax_priv.engine.quotients import quotient
 
 Counts = Int[Array, " n"] | Int[np.ndarray, " n"]

@@ -9,8 +9,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Int, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.byzantine_clients import Byzantine
 from fedjax_priv.base import Cohort, Draw, Key
+from fedjax_priv.base.byzantine_clients import Byzantine
 from fedjax_priv.channels import Fading, constant
 from fedjax_priv.channels.knowledge import known_gains
 from fedjax_priv.clients.cohort_rows import (

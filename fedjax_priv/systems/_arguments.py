@@ -9,8 +9,8 @@ from jaxtyping import Array
 from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.byzantine_clients import check_mask, how_many
 from fedjax_priv.base import Aggregator, Draw
+from fedjax_priv.base.byzantine_clients import check_mask, how_many
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.round import federated_round

@@ -3,8 +3,8 @@
 from typing import Any
 
 from fedjax_priv import _validate
-from fedjax_priv.attacks.byzantine_clients import Byzantine, byzantine_mask, how_many
 from fedjax_priv.base import Aggregator
+from fedjax_priv.base.byzantine_clients import Byzantine, byzantine_mask, how_many
 
 BOTH_ATTACKS = "group_attack must not be given with attack: a Byzantine client sends one update, got both"
 

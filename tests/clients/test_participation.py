@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv.attacks.byzantine_clients import are_byzantine
+from fedjax_priv.base.byzantine_clients import are_byzantine
 from fedjax_priv.clients import (
     at_levels,
     bernoulli,

@@ -6,8 +6,8 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks import AnyAttack, FieldAttack
-from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Aggregator, Algorithm, Draw, Local
+from fedjax_priv.base.byzantine_clients import how_many
 from fedjax_priv.channels import erasure, rician
 from fedjax_priv.clients import bernoulli, everyone, sample
 from fedjax_priv.clients.cohort_rows import marked

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Draw
+from fedjax_priv.base.byzantine_clients import how_many
 from fedjax_priv.systems._arguments import too_few_rows
 from fedjax_priv.systems._attackers import BOTH_ATTACKS, distrust, of_nobody
 from fedjax_priv.systems._proofs import NEEDS_BOUND, of_noisy_sums

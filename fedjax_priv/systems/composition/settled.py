@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Draw
+from fedjax_priv.base.byzantine_clients import how_many
 from fedjax_priv.systems.composition.stack import Stack
 
 

@@ -6,8 +6,8 @@ from jaxtyping import Array
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
-from fedjax_priv.attacks.byzantine_clients import how_many
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
+from fedjax_priv.base.byzantine_clients import how_many
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import sample
 from fedjax_priv.crypto.modulus import FIELD

@@ -7,8 +7,8 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.aggregators import mean
 from fedjax_priv.attacks import AnyAttack, on_updates
-from fedjax_priv.attacks.byzantine_clients import Byzantine
 from fedjax_priv.base import Algorithm, Draw, Layer, Local
+from fedjax_priv.base.byzantine_clients import Byzantine
 from fedjax_priv.channels import Fading, multiple_access, rayleigh, unknown_phases
 from fedjax_priv.clients import bernoulli
 from fedjax_priv.clients.cohort_rows import marked
