@@ -8,8 +8,8 @@
   `staleness_factors`: the server's weights of stale updates in a secure sum.
 - `cohort_rows`: helpers of all draws.
 - `bounded_updates`: weighted and clipped updates, bounded for any data of a client.
-- `local_training`: local SGD and FedSGD. `full_gradients`: of all samples of a client, piece by piece. `narrowing`:
-  clients that are done drop out of a loop.
+- `local_training`: local SGD. `step_loop`: its loop over steps. `full_gradients`: FedSGD. `narrowing`: clients that are
+  done drop out of a loop.
 - `minibatches`: batches of each client's samples. `shuffles`: their order, as far as it is used.
 - `batch_gradients`: gradients of a batch, with or without clipping and noise. `random_losses`: losses that draw.
 - `local_steps`: what local training states about its steps, for privacy theorems and FedNova.
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from fedjax_priv.clients.bounded_updates import bounded, bounded_and_counted
     from fedjax_priv.clients.clipped_gradients import clipped_gradient, gradient_norms, norm_methods
     from fedjax_priv.clients.control_variates import controlled
+    from fedjax_priv.clients.full_gradients import fedsgd
     from fedjax_priv.clients.level_draws import at_levels
     from fedjax_priv.clients.local_steps import LocalSteps
-    from fedjax_priv.clients.local_training import fedsgd, local_sgd
+    from fedjax_priv.clients.local_training import local_sgd
     from fedjax_priv.clients.normalized_updates import normalized
     from fedjax_priv.clients.participation import (
         bernoulli,

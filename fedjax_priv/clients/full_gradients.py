@@ -1,4 +1,4 @@
-"""The gradient of all samples of each client of a block, piece by piece: a client costs what its own samples cost."""
+"""FedSGD: the gradient of all samples of each client, piece by piece, so that a client costs what its samples cost."""
 
 import functools
 import math
@@ -8,18 +8,52 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from fedjax_priv.base import ClientData
+from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import mean_gradient
-from fedjax_priv.clients.minibatches import clients_at, per_epoch, room, samples_at
+from fedjax_priv.clients.control_variates import corrected_step
+from fedjax_priv.clients.local_steps import LocalSteps
+from fedjax_priv.clients.minibatches import checked_room, clients_at, per_epoch, room, samples_at, valid_samples
 from fedjax_priv.clients.narrowing import narrowing_loop
+from fedjax_priv.clients.one_step_updates import updates_of_one_step
 from fedjax_priv.engine.all_runs import largest_of_all_runs
+from fedjax_priv.engine.client_rows import flat_rows, rows_where
 from fedjax_priv.engine.side_by_side import by_platform
-from fedjax_priv.losses import Loss
+from fedjax_priv.losses import Loss, checked_loss
 
 LEAST, MOST = 64, 16
 """A piece has `LEAST` samples or more, and there are up to `MOST` pieces."""
 
 Gradients = tuple[Float32[Array, " b"], PyTree]
+
+
+def fedsgd(loss: Loss) -> Local:
+    """FedSGD: the update is the gradient of the client's mean loss over all its samples, at the shared parameters.
+
+    A client without samples has update 0 and loss 0.
+
+    Args:
+      loss: `(params, examples [k, ...]) -> [k]`.
+
+    Raises:
+      ValueError: `loss` is not a function of two arguments.
+
+    Examples:
+      >>> local = fedsgd(lambda params, x: x @ params)
+    """
+    loss = checked_loss(loss)
+    gradients = full_gradients(loss)
+
+    def apply(
+        key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort
+    ) -> tuple[Array, PyTree, Array]:
+        checked_room(data, 1)
+        total, grads = gradients(params, data)
+        update = rows_where(data.count > 0, flat_rows(grads), jnp.zeros((), jnp.float32))
+        return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
+
+    steps = LocalSteps("plain", None, 0.0, None, 1, None)
+    sums = updates_of_one_step(loss, valid_samples, 1.0)
+    return Local(lambda n, params: (), Stated(apply, steps, sums, corrected_step(apply), in_place=True))
 
 
 def full_gradients(loss: Loss) -> Callable[[PyTree, ClientData], Gradients]:

@@ -1,10 +1,9 @@
-"""Local training of a block of clients: minibatch SGD with momentum, and the single gradient of FedSGD.
+"""Local training by minibatch SGD with momentum, for any number of epochs or steps.
 
 Source: McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data", Algorithm 1.
 The server subtracts an update: `w <- w - sum_i beta_i update_i`. It is flat, in the order of `ravel_pytree`.
 """
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,16 +17,12 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import ClientData, Cohort, Key, Local, Stated
 from fedjax_priv.clients.batch_gradients import batch_gradient, with_noise
-from fedjax_priv.clients.control_variates import corrected_step
-from fedjax_priv.clients.full_gradients import full_gradients
 from fedjax_priv.clients.local_steps import Form, LocalSteps
-from fedjax_priv.clients.minibatches import all_samples, clients_at, next_batch, no_order, per_epoch, room
-from fedjax_priv.clients.narrowing import narrowing_loop
+from fedjax_priv.clients.minibatches import checked_room, first_batch, per_epoch
 from fedjax_priv.clients.one_step_updates import updates_of_one_step
-from fedjax_priv.clients.random_losses import GiveKeys, keyed
-from fedjax_priv.engine.all_runs import largest_of_all_runs
-from fedjax_priv.engine.client_rows import rows_where
-from fedjax_priv.engine.side_by_side import by_platform
+from fedjax_priv.clients.random_losses import keyed
+from fedjax_priv.clients.step_loop import Block, start_of, training_loop
+from fedjax_priv.engine.client_rows import flat_rows, rows_like
 from fedjax_priv.keys import per_client
 from fedjax_priv.losses import Loss, RandomLoss, checked_loss
 
@@ -42,27 +37,6 @@ class _Scheduled(NamedTuple):
 
     velocity: PyTree  # [n, d]; () if it is not carried
     rounds: Int32[Array, " n"]  # in which the client trained and its upload was accepted
-
-
-class _Block(NamedTuple):
-    """What clients of a block train with."""
-
-    keys: Array  # [b]
-    data: ClientData
-    rate: Array  # (), or [b]
-    end: Array  # [b], steps
-    start: PyTree  # [b, ...], parameters
-    added: PyTree  # [b, ...], to each gradient; None: nothing
-
-
-class _Training(NamedTuple):
-    """State of a block of clients between two local steps."""
-
-    params: PyTree  # [b, ...]
-    velocity: PyTree  # [b, ...]; None without momentum
-    order: Array  # [b, k], shuffles of the current epochs, as far as they are used
-    loss: Array  # [b], sum over the samples trained on
-    samples: Array  # [b], how many
 
 
 def local_sgd(
@@ -128,7 +102,7 @@ def local_sgd(
     loss = checked_loss(loss)
     of_examples, give_keys = keyed(loss)
     gradient, noisy = batch_gradient(of_examples, batch_size, sample_clip), with_noise(gradient_noise)
-    train = _training(gradient, noisy, give_keys, momentum, batch_size, proximal)
+    train = training_loop(gradient, noisy, give_keys, momentum, batch_size, proximal)
     has_velocity = not _is_zero(momentum)
     carries, scheduled = has_velocity and carry_momentum, callable(learning_rate)
 
@@ -136,23 +110,24 @@ def local_sgd(
         velocity = jnp.zeros((n, ravel_pytree(params)[0].size)) if carries else ()
         return _Scheduled(velocity, jnp.zeros(n, jnp.int32)) if scheduled else velocity
 
+    def steps_taken(data: ClientData) -> Array:
+        return jnp.where(data.count > 0, duration(per_epoch(data.count, batch_size)), 0)
+
     def apply(
         key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort, added: Array | None = None
     ) -> Trained:
         velocity, rounds = memory if scheduled else (memory, jnp.int32(0))
         rate = rate_of(rounds)
-        capacity = _capacity(data, batch_size)
+        capacity = checked_room(data, batch_size)
         keys = per_client(lambda key: key, key, cohort.client)
         most = duration(math.ceil(capacity / batch_size))
         _check_counted("num_steps" if num_epochs is None else "num_epochs", most, batch_size)
-        end = duration(per_epoch(data.count, batch_size))
-        start = _start(params, velocity if carries else None, data, most * batch_size, has_velocity)
-        added = None if added is None else jax.vmap(ravel_pytree(params)[1])(added)
-        end = jnp.where(data.count > 0, end, 0)
-        block = _Block(keys, data, rate, end, start.params, added)
+        start = start_of(params, velocity if carries else None, data, most * batch_size, has_velocity)
+        added = None if added is None else rows_like(params, added)
+        block = Block(keys, data, rate, steps_taken(data), start.params, added)
         final = train(start, block, most, even=num_epochs is None or capacity <= batch_size)
-        update = _ravel(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
-        velocity = _ravel(final.velocity) if carries else velocity
+        update = flat_rows(jax.tree.map(lambda w, new: w[None] - new, params, final.params))
+        velocity = flat_rows(final.velocity) if carries else velocity
         memory = _Scheduled(velocity, rounds + 1) if scheduled else velocity
         return update, memory, final.loss / jnp.maximum(final.samples, 1.0)
 
@@ -161,66 +136,16 @@ def local_sgd(
     ) -> Corrected:
         rate = rate_of(memory.rounds if scheduled else ())
         trained = apply(key, memory, params, data, cohort, added)
-        taken = jnp.where(data.count > 0, duration(per_epoch(data.count, batch_size)), 0)
-        return *trained, rate * taken.astype(jnp.float32)
+        return *trained, rate * steps_taken(data).astype(jnp.float32)
 
-    plain: Form = "momentum from zero" if has_velocity else "plain"
-    pulled = not _is_zero(proximal)
-    form: Form = "remembering" if carries or scheduled or pulled else plain
-    eta = None if callable(learning_rate) or form == "remembering" else learning_rate
+    remembers = carries or scheduled or not _is_zero(proximal)
+    form: Form = "remembering" if remembers else "momentum from zero" if has_velocity else "plain"
+    eta = None if remembers or callable(learning_rate) else learning_rate
     steps = LocalSteps(form, sample_clip, gradient_noise, batch_size, num_steps, num_epochs, momentum, eta)
     special = carries or scheduled or isinstance(loss, RandomLoss) or not _is_zero(gradient_noise)
-    if num_steps != 1 or sample_clip is not None or special:
-        return Local(init, Stated(apply, steps, corrected=corrected, in_place=True))
-    sums = updates_of_one_step(loss, _first_batch(batch_size), rate_of(()))
+    one_gradient = num_steps == 1 and sample_clip is None and not special
+    sums = updates_of_one_step(loss, first_batch(batch_size), rate_of(())) if one_gradient else None
     return Local(init, Stated(apply, steps, sums, corrected, in_place=True))
-
-
-def fedsgd(loss: Loss) -> Local:
-    """FedSGD: the update is the gradient of the client's mean loss over all its samples, at the shared parameters.
-
-    A client without samples has update 0 and loss 0.
-
-    Args:
-      loss: `(params, examples [k, ...]) -> [k]`.
-
-    Raises:
-      ValueError: `loss` is not a function of two arguments.
-
-    Examples:
-      >>> local = fedsgd(lambda params, x: x @ params)
-    """
-    loss = checked_loss(loss)
-    gradients = full_gradients(loss)
-
-    def apply(key: Key, memory: PyTree, params: PyTree, data: ClientData, cohort: Cohort) -> Trained:
-        _capacity(data, 1)
-        total, grads = gradients(params, data)
-        update = rows_where(data.count > 0, _ravel(grads), jnp.zeros((), jnp.float32))
-        return update, memory, total / jnp.maximum(data.count, 1).astype(jnp.float32)
-
-    steps = LocalSteps("plain", None, 0.0, None, 1, None)
-    sums = updates_of_one_step(loss, _all_samples, 1.0)
-    return Local(lambda n, params: (), Stated(apply, steps, sums, corrected_step(apply), in_place=True))
-
-
-def _all_samples(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
-    """The examples of each client, and which are valid; the others repeat its first one."""
-    del key, cohort
-    valid = jnp.arange(_capacity(data, 1))[None, :] < data.count[:, None]
-    return jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), all_samples(data.examples)), valid
-
-
-def _first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[PyTree, Array]]:
-    """A function that returns the first batch of each client's first shuffle, and which of its examples are valid."""
-
-    def batch(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
-        keys = per_client(lambda key: key, key, cohort.client)
-        _capacity(data, batch_size)  # raises where no client has room for a batch
-        start = no_order(data, batch_size), jnp.int32(0), data.count > 0
-        return next_batch(keys, data, *start, batch_size=batch_size, first=batch_size)[1:]
-
-    return batch
 
 
 def _is_zero(number: Any) -> bool:
@@ -264,76 +189,3 @@ def _duration(num_epochs: int | None, num_steps: int | None) -> Callable[[Any], 
         _validate.integer(num_epochs=num_epochs)
         return lambda length: num_epochs * length
     raise ValueError(f"exactly one of num_epochs and num_steps must be given, got {num_epochs!r} and {num_steps!r}")
-
-
-def _training(
-    gradient: Callable, noisy: Callable, give_keys: GiveKeys, momentum: ArrayLike, batch_size: int, proximal: ArrayLike
-) -> Callable[..., _Training]:
-    """A function that trains a block from a start, each client for its `end [b]` steps of at most `most`."""
-    pull = lambda g, w, first: g + proximal * (w - first)
-
-    def step(block: _Block, first: int, time: Array, state: _Training) -> _Training:
-        active = time < block.end
-        order, examples, valid = next_batch(
-            block.keys, block.data, state.order, time, active, batch_size=batch_size, first=first
-        )
-        total, grads = gradient(state.params, give_keys(block.keys, time, examples), valid)
-        grads = noisy(block.keys, time, grads)
-        if not _is_zero(proximal):
-            grads = jax.tree.map(pull, grads, state.params, block.start)
-        moved = _descend(state.params, state.velocity, grads, block.rate, momentum, block.added)
-        params, velocity = rows_where(active, moved, (state.params, state.velocity))
-        samples = state.samples + valid.sum(1, dtype=jnp.float32)
-        return _Training(params, velocity, order, state.loss + total, samples)
-
-    def train(start: _Training, block: _Block, most: int, *, even: bool) -> _Training:
-        """`even`: clients with samples take `most` steps, for which accelerators need one loop, of known length."""
-        step_of = lambda block: functools.partial(step, block, most * batch_size)
-        on_cpu = lambda: jax.lax.fori_loop(0, largest_of_all_runs(block.end), step_of(block), start)
-        known = lambda: jax.lax.fori_loop(0, most, step_of(block), start)
-        narrowing = lambda: narrowing_loop(lambda place: step_of(_at(block, place)), block.end, start)
-        return by_platform(on_cpu, known if even else narrowing)
-
-    return train
-
-
-def _at(block: _Block, place: Array) -> _Block:
-    """The clients of a block at some places."""
-    take = lambda rows: jax.tree.map(lambda a: a[place], rows)
-    rate = block.rate[place] if block.rate.ndim else block.rate
-    data = clients_at(block.data, place)
-    return _Block(take(block.keys), data, rate, block.end[place], take(block.start), take(block.added))
-
-
-def _descend(
-    params: PyTree, velocity: PyTree, grads: PyTree, rate: Array, momentum: ArrayLike, added: PyTree
-) -> tuple[PyTree, PyTree]:
-    """The next parameters and velocity; without momentum the velocity is None and takes no memory."""
-    if velocity is not None:
-        velocity = jax.tree.map(lambda v, g: momentum * v + g, velocity, grads)
-    along = grads if velocity is None else velocity
-    along = along if added is None else jax.tree.map(jnp.add, along, added)
-    step = lambda w, v: w - jnp.reshape(rate, (-1, *(1,) * (w.ndim - 1))) * v
-    return jax.tree.map(step, params, along), velocity
-
-
-def _start(params: PyTree, memory: Array | None, data: ClientData, first: int, has_velocity: bool) -> _Training:
-    """All clients at the shared parameters; the velocity is the carried one, zero, or None."""
-    block = data.count.size
-    spread = jax.tree.map(lambda w: jnp.broadcast_to(w, (block, *w.shape)), params)
-    velocity = jax.tree.map(jnp.zeros_like, spread) if has_velocity else None
-    if memory is not None:
-        velocity = jax.vmap(ravel_pytree(params)[1])(memory)
-    return _Training(spread, velocity, no_order(data, first), jnp.zeros(block), jnp.zeros(block))
-
-
-def _capacity(data: ClientData, batch_size: int) -> int:
-    """Samples per client that `data` has room for, at least a batch."""
-    capacity = room(data.examples)
-    if capacity < batch_size:
-        raise ValueError(f"batch_size must be at most {capacity}, the samples a client has room for, got {batch_size}")
-    return capacity
-
-
-def _ravel(tree: PyTree) -> Float32[Array, "b d"]:
-    return jax.vmap(lambda tree: ravel_pytree(tree)[0])(tree)

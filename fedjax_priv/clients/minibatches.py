@@ -1,12 +1,16 @@
 """Minibatches for a block of clients: each client's own shuffles, uneven counts, partial last batches."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Int32, PyTree, Shaped
 
-from fedjax_priv.base import ClientData, Rows
+from fedjax_priv.base import ClientData, Cohort, Key, Rows
 from fedjax_priv.clients.shuffles import places_kept, shuffled
 from fedjax_priv.engine.all_runs import largest_of_all_runs
+from fedjax_priv.engine.client_rows import rows_where
+from fedjax_priv.keys import per_client
 
 
 def per_epoch(count: Int[Array, " b"], batch_size: int) -> Int[Array, " b"]:
@@ -66,6 +70,18 @@ def room(examples: PyTree) -> int:
     return jax.tree.leaves(among)[0].shape[1]
 
 
+def checked_room(data: ClientData, batch_size: int) -> int:
+    """Samples that each client has room for, at least a batch.
+
+    Raises:
+      ValueError: a batch is larger.
+    """
+    capacity = room(data.examples)
+    if capacity < batch_size:
+        raise ValueError(f"batch_size must be at most {capacity}, the samples a client has room for, got {batch_size}")
+    return capacity
+
+
 def samples_at(examples: PyTree, place: Int[Array, "b k"]) -> PyTree:
     """Some samples of each client of a block, `[b, k, ...]`."""
     if isinstance(examples, Rows):
@@ -83,3 +99,22 @@ def clients_at(data: ClientData, place: Int[Array, " k"]) -> ClientData:
 def all_samples(examples: PyTree) -> PyTree:
     """All samples of each client of a block, `[b, m, ...]`."""
     return jax.tree.map(lambda a: a[examples.row], examples.among) if isinstance(examples, Rows) else examples
+
+
+def valid_samples(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
+    """The examples of each client, and which are valid; the others repeat its first one."""
+    del key, cohort
+    valid = jnp.arange(checked_room(data, 1))[None, :] < data.count[:, None]
+    return jax.tree.map(lambda a: rows_where(valid, a, a[:, :1]), all_samples(data.examples)), valid
+
+
+def first_batch(batch_size: int) -> Callable[[Key, ClientData, Cohort], tuple[PyTree, Array]]:
+    """A function that returns the first batch of each client's first shuffle, and which of its examples are valid."""
+
+    def batch(key: Key, data: ClientData, cohort: Cohort) -> tuple[PyTree, Array]:
+        keys = per_client(lambda key: key, key, cohort.client)
+        checked_room(data, batch_size)  # raises where no client has room for a batch
+        start = no_order(data, batch_size), jnp.int32(0), data.count > 0
+        return next_batch(keys, data, *start, batch_size=batch_size, first=batch_size)[1:]
+
+    return batch

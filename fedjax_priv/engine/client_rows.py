@@ -1,8 +1,9 @@
-"""Rows by client: choose between two sets, take those of a cohort from the population, put them back."""
+"""Rows by client: choose between two sets, take a cohort's from the population, put them back, make vectors of them."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, PyTree
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float32, PyTree
 
 from fedjax_priv.base import Cohort
 
@@ -35,3 +36,13 @@ def put_rows(who: Cohort, keep: Bool[Array, " n"], new: PyTree, old: PyTree) -> 
         return old.at[who.client].set(rows_where(keep, new, old[who.client]))
 
     return jax.tree.map(put, new, old)
+
+
+def flat_rows(rows: PyTree) -> Float32[Array, "n d"]:
+    """Rows of parameters as vectors, in the order of `ravel_pytree`."""
+    return jax.vmap(lambda row: ravel_pytree(row)[0])(rows)
+
+
+def rows_like(params: PyTree, flat: Float32[Array, "n d"]) -> PyTree:
+    """Vectors as rows of the form of `params`, `[n, ...]`; undoes `flat_rows`."""
+    return jax.vmap(ravel_pytree(params)[1])(flat)
