@@ -80,9 +80,10 @@ def thresholded_masks(
       >>> send = stack(few=rand_k(1000, 500), quantize=on_sparse_values(quantize(2.0**16, 10)), mask=masks)
     """
     _validate.part(Layer, "layers.plain_sparse_field(d)", below=below)
-    _validate.one_of((True, False), elide=elide)
-    terms = thresholded_opening.terms_of(num_values, most, group_size, threshold, committee, quorum, key_agreement, prg)
-    d, extent = num_values, terms.extent
+    terms = thresholded_opening.terms_of(
+        num_values, most, group_size, threshold, committee, quorum, key_agreement, prg, elide
+    )
+    extent = terms.extent
 
     def advertise(
         key: Key, state: PyTree, cohort: Cohort, placement: Placement = ONE_DEVICE
@@ -95,7 +96,7 @@ def thresholded_masks(
 
     def encode(key: Key, private: Secrets, roster: Roster, x: PyTree, cohort: Cohort) -> tuple[Array, PyTree, Sent]:
         y, state, sent = below.encode(key, private.below, roster.below, x, cohort)
-        _check_bitmap(d, y, sent)
+        _check_bitmap(num_values, y, sent)
         if not elide:
             who = roster.committee
             seeds = bound_masks.seeds_of_clients(extent, private.key, roster.key[who.member], sent.clear)
@@ -108,26 +109,14 @@ def thresholded_masks(
         private: Secrets, roster: Roster, clear: Array, alive: Array, online: Array, placement: Placement = ONE_DEVICE
     ) -> tuple[Opened, Bits]:
         theirs, bits = below.placed(placement).disclose(private.below, roster.below, clear, alive, online)
-        located, who = only_rows(alive, clear), roster.committee
-        number = thresholded_opening.contributors(located, d, placement)
-        answered = (online & who.selected)[who.member]
-        sums, shares = jnp.zeros((terms.committee, d), jnp.uint32), ()
-        if not elide:
-            sums = thresholded_opening.sums_of_masks(terms, private, roster, located, alive, placement)
-            sums = jnp.where(answered[:, None] & (number >= threshold)[None], sums, 0)
-        if not elide and terms.shares_seeds:
-            shares = thresholded_opening.opened_shares(terms, private, roster, located, alive, answered, placement)
-        header = Opened(theirs, located, number, sums, answered, shares)
+        located = only_rows(alive, clear)
+        header = thresholded_opening.disclose(terms, private, roster, theirs, located, alive, online, placement)
         return header, add_bits(bits, thresholded_opening.bits_of_members(terms, roster, header, alive))
 
     def decode(header: Opened, roster: Roster, received: Received, placement: Placement = ONE_DEVICE) -> Received:
         rows = below.placed(placement).decode(header.below, roster.below, received)
-        opened, value = header.contributors >= threshold, rows.value
-        if not elide:
-            value = field.sub(value, field.sum(header.sums)[None])
-        if not elide and terms.shares_seeds:
-            absent = thresholded_opening.masks_for_the_absent(terms, roster, header, placement)
-            value = field.sub(value, absent[None])
+        value = thresholded_opening.without_masks(terms, roster, header, rows.value, placement)
+        opened = header.contributors >= threshold
         enough = (header.answered.sum() >= terms.quorum) & opened.any()
         return rows._replace(value=jnp.where(opened[None], value, 0), count=jnp.where(enough, rows.count, 0))
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PyTree, UInt32
 
-from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Key, Layer, Lists, Placement, Received, SecureSum, Sent
+from fedjax_priv.base import ONE_DEVICE, Bits, Cohort, Combine, Key, Layer, Lists, Placement, Received, SecureSum, Sent
 from fedjax_priv.crypto.digest import model_digest
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.crypto.prg import Prg, expand
@@ -21,7 +21,7 @@ from fedjax_priv.layers.group_sums import element_bits, exact_sum, sum_by_group
 from fedjax_priv.layers.secure_sum import bitmap, opening, sharing
 from fedjax_priv.layers.secure_sum.circle import peers
 from fedjax_priv.layers.secure_sum.expansion import Expansion, Pairs
-from fedjax_priv.layers.secure_sum.opening import Opened
+from fedjax_priv.layers.secure_sum.opening import Opened, Rebuilt
 from fedjax_priv.layers.secure_sum.sharing import Quorum, Roster, Secrets
 from fedjax_priv.status import Status
 
@@ -85,25 +85,10 @@ def masked_sum(protocol: Protocol, num_groups: int) -> Layer:
         some = lambda users: sum_by_group((users & header.alive).astype(jnp.int32), roster.group, num_groups) > 0
         value = received.value
         if not protocol.elide:
-            correction = _correction(rebuilt.secrets, rebuilt.recovered, header, roster, value.shape[1], placement)
+            correction = _correction(protocol, combine, rebuilt, header, roster, value.shape[1], placement)
             value = protocol.modulus.add(value, correction)
         status = jnp.where(some(rebuilt.wrong), int(Status.WRONG_SHARES), 0)
         return Received(value, jnp.where(some(rebuilt.recovered), received.count, 0), status)
-
-    def _correction(
-        secrets: Array, recovered: Array, header: Opened, roster: Roster, d: int, placement: Placement
-    ) -> UInt32[Array, "g d"]:
-        """What is left of the masks in each group's sum, negated: an exact sum over users."""
-
-        def run(shared: tuple, valid: Array, slot: Array, secret: Array, kind: Array, located: PyTree) -> tuple:
-            roster, alive = shared
-            unmasked = _unmask(protocol, roster, alive, d, slot, secret, jnp.where(valid, kind, 0), located)
-            return combine.lift(unmasked, valid, roster.group[slot]), ()
-
-        kind = jnp.where(recovered, jnp.where(header.alive, 1, jnp.where(roster.selected, 2, 0)), 0)
-        rows = jnp.arange(kind.size), secrets, kind, header.located
-        sums, _ = over_clients(run, (roster, header.alive), rows, row_bytes=4 * d, **placement._asdict())
-        return combine.lower(sums).value
 
     return Layer(
         lambda key, n: (), advertise, encode, disclose, decode, combine,
@@ -135,6 +120,22 @@ def _upload(protocol: Protocol, roster: Roster, x: Array, private: Secrets) -> t
     located = jax.vmap(bitmap.pack)(pairs.chosen)
     bits = bitmap.bits_with(located, d)
     return add(jnp.where(pairs.chosen, own, 0), pairs.mask), Sent(bits, status, refused, located)
+
+
+def _correction(
+    protocol: Protocol, combine: Combine, rebuilt: Rebuilt, header: Opened, roster: Roster, d: int, placement: Placement
+) -> UInt32[Array, "g d"]:
+    """What is left of the masks in each group's sum, negated: an exact sum over users."""
+
+    def run(shared: tuple, valid: Array, slot: Array, secret: Array, kind: Array, located: PyTree) -> tuple:
+        roster, alive = shared
+        unmasked = _unmask(protocol, roster, alive, d, slot, secret, jnp.where(valid, kind, 0), located)
+        return combine.lift(unmasked, valid, roster.group[slot]), ()
+
+    kind = jnp.where(rebuilt.recovered, jnp.where(header.alive, 1, jnp.where(roster.selected, 2, 0)), 0)
+    rows = jnp.arange(kind.size), rebuilt.secrets, kind, header.located
+    sums, _ = over_clients(run, (roster, header.alive), rows, row_bytes=4 * d, **placement._asdict())
+    return combine.lower(sums).value
 
 
 def _unmask(

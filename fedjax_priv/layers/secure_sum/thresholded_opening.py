@@ -29,6 +29,7 @@ class Terms(NamedTuple):
     threshold: int  # t, survivors that must have sent a coordinate
     committee: int  # C
     quorum: int  # members whose answers suffice
+    elide: bool = False  # there are no masks
 
     @property
     def shares_seeds(self) -> bool:
@@ -82,9 +83,11 @@ def terms_of(
     quorum: int | None,
     key_agreement: AgreementName = "simulated",
     prg: GeneratorName | Prg = "philox",
+    elide: bool = False,
 ) -> Terms:
     """Checked arguments of `thresholded_masks`."""
     most = num_values if most is None else most
+    _validate.one_of((True, False), elide=elide)
     _validate.integer(num_values=num_values, most=most)
     _validate.integer(at_least=2, group_size=group_size)
     _validate.integer(threshold=threshold)
@@ -102,7 +105,7 @@ def terms_of(
             raise ValueError(f"{name} must be at most {of} = {limit}, got {value}")
     prg = generator(prg)
     agreement = agreement_of(key_agreement, prg.seed_words, group_size)
-    return Terms(Extent(num_values, most, prg, agreement), group_size, threshold, committee, quorum)
+    return Terms(Extent(num_values, most, prg, agreement), group_size, threshold, committee, quorum, elide)
 
 
 def open_round(terms: Terms, key: Key, cohort: Cohort) -> tuple[Array, Array, committees.Roster]:
@@ -124,6 +127,29 @@ def bits_of_keys(roster: Roster) -> Link:
     number = lambda rows: rows.sum(dtype=jnp.uint32)
     others = jnp.where(member, number(who.selected) - 1, number(member))
     return Link(jnp.where(who.selected, key, 0), jnp.where(who.selected, others * key, 0))
+
+
+def disclose(
+    terms: Terms,
+    private: Secrets,
+    roster: Roster,
+    below: PyTree,
+    located: UInt32[Array, "n w"],
+    alive: Bool[Array, " n"],
+    online: Bool[Array, " n"],
+    placement: Placement,
+) -> Opened:
+    """What members that are online answer once they are shown the survivors' coordinates `located`."""
+    who = roster.committee
+    number = contributors(located, terms.extent.num_values, placement)
+    answered = (online & who.selected)[who.member]
+    sums, shares = jnp.zeros((terms.committee, number.size), jnp.uint32), ()
+    if not terms.elide:
+        sums = sums_of_masks(terms, private, roster, located, alive, placement)
+        sums = jnp.where(answered[:, None] & (number >= terms.threshold)[None], sums, 0)
+    if not terms.elide and terms.shares_seeds:
+        shares = opened_shares(terms, private, roster, located, alive, answered, placement)
+    return Opened(below, located, number, sums, answered, shares)
 
 
 def contributors(located: UInt32[Array, "n w"], d: int, placement: Placement) -> Int32[Array, " d"]:
@@ -207,6 +233,18 @@ def _check_bits(terms: Terms, clients: int) -> None:
     d, share = terms.extent.num_values, 32 * terms.committee * terms.shares_seeds * terms.seed_words
     counted(8 * (-(-clients // 8)) + clients * (d + share))
     counted(32 * d + clients * share)
+
+
+def without_masks(
+    terms: Terms, roster: Roster, header: Opened, value: UInt32[Array, "1 d"], placement: Placement
+) -> UInt32[Array, "1 d"]:
+    """A sum of uploads, less the masks that members opened. Where a coordinate is not opened it stays masked."""
+    if terms.elide:
+        return value
+    value = field.sub(value, field.sum(header.sums)[None])
+    if terms.shares_seeds:
+        value = field.sub(value, masks_for_the_absent(terms, roster, header, placement)[None])
+    return value
 
 
 def masks_for_the_absent(terms: Terms, roster: Roster, header: Opened, placement: Placement) -> UInt32[Array, " d"]:
