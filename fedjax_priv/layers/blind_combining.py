@@ -78,18 +78,11 @@ def blind_mean(
 
     def encode(key: Key, private: tuple, public: PyTree, x: Float[Array, "b d"], cohort: Cohort) -> tuple:
         del key, private
-        length, uses = Length(x.shape[1]), 2 * (-(-x.shape[1] // coordinates_per_use))
-        y = of_size(x.shape[1]) * x
-        all_of = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), cohort.gain.shape)
-        sent = {"amplitude": all_of(1.0), "energy": jnp.square(y).sum(1), "channel_uses": all_of(uses)}
-        told = {} if pilots is None else {"pilot_energy": pilots.energy, **pilots.uses}
-        told["mean_power"] = public["power"]
-        known = {"gain": cohort.gain, "join_probability": cohort.participation} | {
-            name: all_of(value) for name, value in told.items()
-        }
-        if measured_gains:
-            stacked = jnp.moveaxis(links_of(cohort).gain, 2, 1)
-            known["antenna_gains"] = stacked.reshape(len(stacked), -1)
+        length, y = Length(x.shape[1]), of_size(x.shape[1]) * x
+        uses = 2 * (-(-x.shape[1] // coordinates_per_use))
+        known = _measured(cohort, public["power"], pilots, gains=measured_gains)
+        sent = {"amplitude": jnp.ones_like(cohort.gain), "energy": jnp.square(y).sum(1)}
+        sent["channel_uses"] = jnp.full_like(cohort.gain, uses)
         if coordinates_per_use == 2:
             y = symbols_of(y, 2)
         if every_antenna:
@@ -101,7 +94,7 @@ def blind_mean(
         m = total.shape[0]
         if every_antenna:
             whole = combined(heard.reshape(len(heard), m, 2, -1), total[None], coordinates_per_use)
-        else:
+        else:  # the channel has combined them
             whole = heard * strength(total) / m
         if coordinates_per_use == 2:
             whole = coordinates_of(whole, header, 2)
@@ -111,6 +104,19 @@ def blind_mean(
     return stateless()._replace(
         init=init, advertise=advertise, encode=encode, disclose=disclose_length, decode=decode, antennas=taken
     )
+
+
+def _measured(cohort: Cohort, power: Array, pilots: SumPilots | None, *, gains: bool) -> dict[str, Array]:
+    """What `blind_mean` measures of every client, whether it sends or not."""
+    told = {} if pilots is None else {"pilot_energy": pilots.energy, **pilots.uses}
+    told["mean_power"] = power
+    all_of = lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), cohort.gain.shape)
+    known = {"gain": cohort.gain, "join_probability": cohort.participation}
+    known |= {name: all_of(value) for name, value in told.items()}
+    if gains:
+        stacked = jnp.moveaxis(links_of(cohort).gain, 2, 1)
+        known["antenna_gains"] = stacked.reshape(len(stacked), -1)
+    return known
 
 
 def taken_of(every_antenna: bool, coordinates_per_use: PerUse) -> str:
