@@ -1,4 +1,4 @@
-"""Every public function has an example in its docstring, and the examples print what they say.
+"""Every public function has an example in its docstring, the examples print what they say, and errors are announced.
 
 An example sees `jax`, `jnp`, `np`, `fedjax_priv` and all public names of the function's own package.
 """
@@ -7,6 +7,7 @@ import doctest
 import importlib
 import inspect
 import pathlib
+import re
 import types
 from collections.abc import Callable
 
@@ -38,6 +39,8 @@ NOT_RUN = {
     "curves", "epsilon_of_sweep", "heat_map", "live_curve",  # go on from a run
     "from_torch",  # needs PyTorch
 }  # fmt: skip
+TELLS_FOR_ALL = "fedjax_priv.theory"
+"""The docstring of this package says when its functions raise."""
 
 
 def functions(module: types.ModuleType) -> dict[str, Callable]:
@@ -73,6 +76,22 @@ def skipped(module: types.ModuleType) -> set[str]:
     return {name for name, of in functions(module).items() if "doctest: +SKIP" in (of.__doc__ or "")}
 
 
+def silent(module: types.ModuleType) -> set[str]:
+    """Functions that check their arguments, or raise, and whose docstring says nothing of errors."""
+    checks = re.compile(r"\b_validate\.|\braise \w+Error\b")
+    found = {name: inspect.unwrap(of) for name, of in functions(module).items()}
+    return {
+        name
+        for name, of in found.items()
+        if checks.search(inspect.getsource(of)) and not re.search("raises|errors", of.__doc__ or "", re.IGNORECASE)
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith(TELLS_FOR_ALL)])
+def test_errors_are_announced(name):
+    assert not silent(importlib.import_module(name))
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(name):
     module = importlib.import_module(name)
@@ -91,10 +110,13 @@ def test_a_wrong_result_an_error_and_a_missing_example_are_found():
 
     def bare(x):
         """Nothing."""
+        if x is None:
+            raise ValueError("x must be a number, got None")
 
     module = types.ModuleType("example")
     vars(module).update(__all__=["right", "bare", "double"], right=right, bare=bare, double=2)
     assert not wrong(module) and without(module) == {"bare"}
+    assert silent(module) == {"bare"}
     vars(module).update(double=3)
     assert "Expected:\n    4\nGot:\n    6" in wrong(module)
     vars(module).update(double=None)

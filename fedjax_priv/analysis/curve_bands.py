@@ -39,8 +39,8 @@ def bands(
         sweep, such as "learning_rate", in ascending order: y is then the value of the last evaluation.
       y: a variable of the evaluations, such as a metric; or "loss", the training loss of the last round before an
         evaluation, the mean over clients that take part and have samples (`result.trains`), NaN if there are none.
-      adversary: of "epsilon"; by default the one with the largest figure. If several share it, the one with the
-        largest sum of figures.
+      adversary: whose "epsilon"; by default the adversary with the largest figure. If several have the same largest
+        figure, the one whose figures add up to most.
       confidence: of the interval, in (0, 1).
 
     Returns:

@@ -122,6 +122,12 @@ def round_bytes(info: RoundInfo) -> dict[str, Traffic]:
     """Bytes of a round by phase: means over all places of the cohort.
 
     A lost user counts with the bytes it sent. A place that nobody took, as under Poisson sampling, counts as 0 bytes.
+
+    Args:
+      info: of the round, as `step` returns it.
+
+    Returns:
+      By phase of the protocol: bytes up and down, float.
     """
     return {
         phase: Traffic(*(np.mean(np.asarray(bits, np.float64)).item() / 8 for bits in link))
@@ -133,6 +139,9 @@ def run_bytes(result: xr.Dataset) -> xr.DataArray:
     """Bytes per round of `simulate` or `sweep` by phase, `[..., phase, way]`: means over rounds and places.
 
     Places of a cohort that nobody took count as in `round_bytes`.
+
+    Args:
+      result: of `simulate` or `sweep`.
     """
     ways = xr.concat([result.up_bytes, result.down_bytes], xr.Variable("way", ["up", "down"]))
     mean = ways.mean(("round", "client")).transpose(..., "phase", "way")

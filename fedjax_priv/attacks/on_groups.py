@@ -97,14 +97,13 @@ def on_group_means(attack: AnyAttack, num_groups: int, *, largest: float | Array
 
 
 def before_groups(search: Callable[[Respond], Attack], rule: Aggregator, num_groups: int, *, draws: int = 16) -> Attack:
-    """A searched attack on updates by clients who move before groups are drawn: the mean distance over `draws` random
-    groupings counts, and over what the rule draws for each.
+    """A searched attack by clients who do not know the groups yet: they try it on random ones and average the distance.
 
     Args:
       search: from the server's defence to the attack: `optimal_foe`, `optimal_alie`, or `furthest` on a line.
       rule: the server's rule on the means of groups.
       num_groups: g; their sizes differ by at most one.
-      draws: groupings tried.
+      draws: random groupings over which the distance is averaged; for each the rule draws anew.
 
     Raises:
       ValueError: a number is not an integer >= 1.

@@ -24,7 +24,7 @@ def property_detector(
     *,
     to_all: bool = False,
 ) -> LyingServer:
-    """A unit of the first layer fires only on a property of the data: whether the target's have it shows in the sum.
+    """A unit of the first layer fires only on a property of the data: the sum shows whether the target's data have it.
 
     In the target's model the unit computes `max(0, weights @ x - threshold)`; in everybody else's it is dead. So its
     gradients are exactly zero, in the whole sum at `detector_coordinates`, unless the target holds an example with

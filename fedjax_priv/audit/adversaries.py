@@ -43,12 +43,20 @@ def own_update(seen: Seen) -> Float[Array, " d"]:
 
 
 def outsider(toward: Toward) -> Score:
-    """Score of anyone who sees the released models: how far the model moved along the canary."""
+    """Score of anyone who sees the released models: how far the model moved along the canary.
+
+    Args:
+      toward: the canary as a direction, parameters -> `[d]`, or `[m, d]` for m canaries.
+    """
     return lambda seen: toward(seen.before) @ moved(seen)
 
 
 def server(toward: Toward) -> Score:
-    """Score of a server that sees a sum: `direction` along the canary."""
+    """Score of a server that sees a sum: `direction` along the canary.
+
+    Args:
+      toward: the canary as a direction, parameters -> `[d]`, or `[m, d]` for m canaries.
+    """
     return lambda seen: toward(seen.before) @ direction(seen)
 
 
@@ -73,14 +81,21 @@ def stood_still(seen: Seen) -> Float[Array, ""]:
 def coalition(toward: Toward, colluding: int) -> Score:
     """Score of a server that sees a mean and colludes with the last clients: they subtract their own updates.
 
-    Client 0, which has the canary, never colludes.
+    Args:
+      toward: the canary as a direction, parameters -> `[d]`, or `[m, d]` for m canaries.
+      colluding: how many of the last clients collude; client 0, which has the canary, never does.
     """
     left, *_ = left_of_updates(colluding)
     return lambda seen: toward(seen.before) @ left(seen)
 
 
 def uploads(toward: Toward, client: int = 0) -> Score:
-    """Score of a server that sees each upload: the upload of the canary's client along the canary."""
+    """Score of a server that sees each upload: the upload of the canary's client along the canary.
+
+    Args:
+      toward: the canary as a direction, parameters -> `[d]`, or `[m, d]` for m canaries.
+      client: whose canary it is.
+    """
     return lambda seen: toward(seen.before) @ upload(seen, client)
 
 
@@ -176,7 +191,14 @@ def _of_parts(
 
 
 def on_the_air(toward: Toward, *, clip: float, noise_variance: float, receiver_noise: float) -> Score:
-    """Score of the server: the log-likelihood ratio of `ratio_on_the_air`."""
+    """Score of the server: the log-likelihood ratio of `ratio_on_the_air`.
+
+    Args:
+      toward: the canary as a direction, parameters -> `[d]`, or `[m, d]` for m canaries.
+      clip: L, the norm of every update.
+      noise_variance: sigma^2 of each client's noise at a coordinate.
+      receiver_noise: N0.
+    """
     reading = ratio_on_the_air(clip=clip, noise_variance=noise_variance, receiver_noise=receiver_noise)
     return lambda seen: reading(seen, toward(seen.before))[0]
 
@@ -188,6 +210,10 @@ def proposal(num_coordinates: int, layer: str = "conspar") -> Score:
     U - U' = 1, the likelihood ratio rises with U. Coordinate 0 is in the proposal then, and in ascending order it is
     the first. In another order, which may tell more than the set, proposals that begin with 0 count more. A client that
     is lost has proposed before.
+
+    Args:
+      num_coordinates: n, coordinates that a client proposes.
+      layer: name of the layer `conspar` in the stack.
     """
 
     def score(seen: Seen) -> Array:

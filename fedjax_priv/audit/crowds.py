@@ -89,7 +89,19 @@ def label_crowd(key: Key, local: Local, loss: Loss, data: ClientData, others: In
 
 
 def crowd_scores(make: Make, crowd: Crowd, score: Score, key: Key, *, params: PyTree, rounds: int = 1) -> np.ndarray:
-    """Scores `[m]` of one run with a crowd, for `one_run`; arguments as in `scores`."""
+    """Scores `[m]` of one run with a crowd, for `one_run`.
+
+    Args:
+      make: makes the system from a local training.
+      crowd: the input, with m canaries.
+      score: scores what an adversary sees of a round, one score for each canary.
+      key: root key of the run.
+      params: of the first model.
+      rounds: of the run, whose scores are added.
+
+    Raises:
+      ValueError: `rounds` is not an integer >= 1.
+    """
     _validate.integer(rounds=rounds)
     run = jax.jit(watched(make, crowd.local, crowd.data, score, params, rounds))
     return np.asarray(run(key, crowd.given))

@@ -46,8 +46,8 @@ def findings(
 
     Args:
       subject: the system; `entries` must be its ledger for the same number of rounds. Figures at the gains of a run
-        need trials with these gains: see `gains_of_run`. Every canary belongs to client 0. If only other clients leave
-        out their noise, a look shows it only as far as noise is missing in a sum.
+        need trials with these gains: see `gains_of_run`. Every canary belongs to client 0. If other clients leave out
+        their noise, an audit notices it only by the noise that is missing in a sum.
       entries: of the ledger at `delta`. If `kind` is "sample" or "label", only entries about replacement are audited:
         such a canary replaces what a client sends, which no figure about a client that sends or not covers.
       key: root key of all runs.

@@ -45,7 +45,15 @@ def sample_canary(
 
 
 def label_canary(local: Local, loss: Loss, data: ClientData, label: int, *, client: int = 0, sample: int = 0) -> Canary:
-    """As `sample_canary`, but only the label of the sample is replaced. `data.examples` must be `(x, y)`.
+    """As `sample_canary`, but only the label of the sample is replaced.
+
+    Args:
+      local: as in `sample_canary`.
+      loss: as in `sample_canary`.
+      data: of all clients; examples are pairs (x, y).
+      label: replaces the label of the sample.
+      client: the client whose sample it is.
+      sample: the number of this sample.
 
     Raises:
       ValueError: there is no such sample, or its label is `label`.

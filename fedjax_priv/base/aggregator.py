@@ -24,11 +24,11 @@ class InTwo(NamedTuple):
 class Aggregator(NamedTuple):
     """From the server's rows to one direction; rows with `count == 0` are left out.
 
-    `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates. Where it is less than the rule was made
-    for, there still is a direction, without that guarantee. -1: there is none of so few rows. It is NaN in a round,
-    which fails, and a ValueError where the rule is called on an array. None: unknown. It is what the authors of a rule
-    say; `aggregators.weiszfeld` and `dnc` describe Byzantine rows that take them anywhere all the same. A rule can also
-    be called on an array: `mean()(rows)`.
+    `most_byzantine(M)` is how many Byzantine rows of `M` the rule tolerates, according to its authors;
+    `aggregators.weiszfeld` and `dnc` describe Byzantine rows that take these rules anywhere nevertheless. If the number
+    is less than the rule was made for, the rule returns a direction without that guarantee. -1 means that the rule has
+    no direction for so few rows: the direction is NaN and the round fails, or, if the rule is called on an array, it
+    raises ValueError. None means unknown. A rule can also be called on an array: `mean()(rows)`.
 
     A round without rows fails, unless `needs_rows` is False: then noise of the server hides that nobody came. With
     `tells`, a part of its state is sent to the clients with the model, and `Local.apply` gets both as `Told`: numbers

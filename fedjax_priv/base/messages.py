@@ -45,10 +45,10 @@ class Sent(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A next state that depends on what becomes of the round, as no party knows yet.
+    """Next states for each outcome that no party knows yet: the upload, or the round, is accepted, or it is not.
 
-    `Layer.encode` returns it where a client's state moves although its upload was lost, `Aggregator.apply` where the
-    server's state moves although the round failed: noise that was drawn is not drawn again.
+    `Layer.encode` returns it if a client's state changes even when its upload is lost, and `Aggregator.apply` if the
+    server's state changes even when the round fails. So noise that was drawn is not drawn again.
     """
 
     counted: PyTree  # the state if the upload was accepted, [b, ...]; of the server: if the round succeeded

@@ -4,7 +4,7 @@ from jaxtyping import PyTree
 
 
 def absent(value: PyTree) -> bool:
-    """Whether a field is `()`, which stands for none. A NamedTuple is a tuple too, but one of something.
+    """Whether a field is `()`, which stands for nothing. A NamedTuple with fields is not, although it is a tuple.
 
     Examples:
       >>> absent(()), absent(jnp.zeros(3)), absent(fedjax_priv.base.Kept(1, 2))

@@ -7,7 +7,7 @@ from jaxtyping import Array, PyTree
 
 
 class SecureSum(NamedTuple):
-    """When the server opens a sum of uploads, and with whose help; as it is here, every upload is seen alone."""
+    """When the server opens a sum of uploads, and with whose help. The defaults say that it sees every upload alone."""
 
     threshold: int = 1  # the server opens no sum of fewer uploads
     opened_by: int | None = None  # colluders who may show the server single uploads, or parts of them; None: not said

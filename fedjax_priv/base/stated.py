@@ -22,7 +22,7 @@ class Stated:
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class RowsOptional:
-    """A function of rows, and the same where updates have none: only their norms and a sum are known."""
+    """A function of rows, and the same function for updates without rows, of which only norms and a sum are known."""
 
     function: Callable
     without_rows: Callable

@@ -20,6 +20,9 @@ _EVEN = 1e100  # a concentration at which all fractions are equal; sums of much 
 def iid(labels: np.ndarray, num_clients: int, seed: int) -> Parts:
     """Shuffles and deals evenly: sizes differ by at most one.
 
+    Raises:
+      ValueError: `labels` is not an array of integers, or a number is out of range.
+
     Examples:
       >>> print([len(part) for part in iid(np.zeros(10, int), num_clients=3, seed=0)])
       [4, 3, 3]
@@ -36,6 +39,9 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
 
     Args:
       num_shards: a multiple of `num_clients`, at most N; the default is that of the SparseSecAgg paper.
+
+    Raises:
+      ValueError: `labels` is not an array of integers, or a number is out of range.
 
     Examples:
       >>> labels = np.repeat([0, 1, 2], 100)
@@ -55,11 +61,15 @@ def shards(labels: np.ndarray, num_clients: int, seed: int, *, num_shards: int =
 def gamma_similarity(labels: np.ndarray, num_clients: int, seed: int, *, gamma: float) -> Parts:
     """Deals a random fraction gamma of the samples evenly, sorts the others by label and cuts them into runs.
 
-    So many samples are rounded down, but for errors of float64: 0.29 of 100 are 29. Karimireddy et al. 2020 (SCAFFOLD),
-    section 7, and ByzFL: 1 is `iid`, 0 gives each client a run of labels. Sizes differ by at most one.
+    The number of samples dealt is rounded down, after errors of float64 are corrected: 0.29 of 100 is 29. Karimireddy
+    et al. 2020 (SCAFFOLD), section 7, and ByzFL: 1 is `iid`, 0 gives each client a run of labels. Sizes differ by at
+    most one.
 
     Args:
       gamma: in [0, 1].
+
+    Raises:
+      ValueError: `labels` is not an array of integers, or a number is out of range.
 
     Examples:
       >>> labels = np.repeat([0, 1, 2], 100)
@@ -85,6 +95,9 @@ def dirichlet(labels: np.ndarray, num_clients: int, seed: int, *, concentration:
     Args:
       concentration: in (0, 1e100].
       min_size: least number of samples per client; `num_clients * min_size` is at most N.
+
+    Raises:
+      ValueError: `labels` is not an array of integers, or a number is out of range.
 
     Examples:
       >>> labels = np.repeat([0, 1, 2], 100)
@@ -112,6 +125,9 @@ def quantity_skew(labels: np.ndarray, num_clients: int, seed: int, *, concentrat
 
     Args:
       concentration: in (0, 1e100].
+
+    Raises:
+      ValueError: `labels` is not an array of integers, or a number is out of range.
 
     Examples:
       >>> parts = quantity_skew(np.zeros(100, int), num_clients=3, seed=0, concentration=0.5)

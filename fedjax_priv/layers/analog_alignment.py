@@ -52,9 +52,9 @@ def align(
       level: c_t, the amplitude at which a_k = 1 arrives: a number > 0, a function `(round, gain [n]) -> c_t`, or
         `Levels`, if `clients.at_levels` draws the cohort; may be traced. `over_the_air_mean` below divides by the same.
         Above in the formulas P_k is then P_k / c_t^2.
-      noise_unit: where given, nobody adds noise: a client sends the variance of its noise, over this unit, and the root
-        of the level as numbers d + 1 and d + 2, and the channel draws the noise of all as one. `energy` is then the
-        mean over that noise. None: each client draws its own.
+      noise_unit: None: each client draws its own noise. Otherwise the channel draws the noise of all
+        clients in one draw. Clients then add none; as numbers d + 1 and d + 2 they send the variance of their noise in
+        this unit, and the root of the level. `energy` is then the mean over that noise.
 
     Raises:
       ValueError: a variance or unit is negative, a norm, power or level is not > 0, `control` is none of these, or (by

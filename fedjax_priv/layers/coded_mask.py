@@ -70,9 +70,9 @@ def coded_masks(
     """The innermost layer of LightSecAgg: exact sums of uploads `[b, d]` of field elements.
 
     The round is recovered exactly if at least `threshold` uploads arrive and as many of these clients answer. A client
-    answers once, and only if it is told of so many uploads: two answers, for S and for S without i, would give z_i.
-    Shares are recomputed from the seed of each client's mask when survivors are known, so that they are never all
-    held; bits are those of the shares.
+    answers once, and only if it is told that at least `threshold` uploads arrived. If it answered twice, for S and for
+    S without i, the two answers would give z_i. Shares are recomputed from the seed of each client's mask when
+    survivors are known, so that they are never all held; bits are those of the shares.
 
     Args:
       num_values: d, numbers in an upload.
@@ -80,10 +80,10 @@ def coded_masks(
       colluders: T, clients from whose shares together nothing can be learned, at least 1; N / 2 rounded down if not
         given.
       lost: D, clients that may be lost, T + D < N; 3 N / 10 rounded down if not given.
-      threshold: U, answers from which the sum of masks is decoded, T < U <= N - D, and fewest uploads whose sum is
-        opened; N - D if not given. Shares are d / (U - T) numbers long.
-      holders: clients with numbers below this hold shares: all of a population, if clients begin at other times than
-        those that answer for them. The clients of the round if not given.
+      threshold: U, T < U <= N - D; N - D if not given. The server needs U answers to decode the sum of masks, and sums
+        of fewer than U uploads are not opened. A share has d / (U - T) numbers.
+      holders: clients with numbers below this hold shares; the clients of the round if not given. Give the size of the
+        population if a client may send shares in one round and others answer for it in a later one.
       elide: neither mask nor code. The aggregate has the same bits, but uploads are in the clear; reports say so.
       prg: generator of masks and pieces, from seeds of 64 bits ("philox", "threefry") or 256 ("chacha20").
 

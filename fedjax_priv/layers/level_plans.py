@@ -32,10 +32,10 @@ def planned_levels(
     """The levels of `theory.wireless.allocate_online`: least noise under what is left of the budgets, round by round.
 
     `q_t = c_t^2` minimises `sum_s w_s / q_s` over this round and those to come, under `sum q_s <= B`,
-    `sum_s e_sk q_s <= E_k` and `q_s <= Q_s`. This round's gains are known, later ones are taken for their means.
-    `within_budget` guards B. A round in which nobody can send takes nothing of what is left. Without caps the squared
-    levels of a channel that does not change are those of `theory.wireless.allocate_energy`. The model is Liu and
-    Simeone's ("Privacy for free", 2021), who know all gains.
+    `sum_s e_sk q_s <= E_k` and `q_s <= Q_s`. The gains of this round are known; for those of later rounds
+    their means are taken. `within_budget` guards B. A round in which nobody can send takes nothing of what is left.
+    Without caps the squared levels of a channel that does not change are those of `theory.wireless.allocate_energy`.
+    The model is Liu and Simeone's ("Privacy for free", 2021), who know all gains.
 
     Args:
       weights: w_t > 0, `[T]`, what noise of a round counts, as of `theory.wireless.contraction_weights`. Nobody sends

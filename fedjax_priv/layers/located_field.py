@@ -26,6 +26,9 @@ from fedjax_priv.status import Status
 def on_sparse_values(layer: Layer) -> Layer:
     """A layer that takes and makes vectors, put on the values of a `Sparse`; their positions stay.
 
+    Raises:
+      ValueError: `layer` is not a `Layer`.
+
     Examples:
       >>> grid = on_sparse_values(quantize(2.0**16, 10))
       >>> send = stack(top=top_k(1000, 50), quantize=grid, send=plain_sparse_field(1000))
@@ -46,6 +49,9 @@ def plain_sparse_field(num_params: int) -> Layer:
 
     Args:
       num_params: coordinates of an update, d.
+
+    Raises:
+      ValueError: `num_params` is not an integer >= 1.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of, run_layer

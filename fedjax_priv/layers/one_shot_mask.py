@@ -79,8 +79,8 @@ def one_shot_masks(
       fewest: uploads below which no member answers, at least 2; more than half of `group_size` if not given.
       length: lambda, numbers in a secret. Work is d lambda products a client; 64 is for simulations, and about 2,048
         would be needed.
-      coins: of each sign in an error at a coordinate, whose variance is coins / 2; from 0 to 32. 0 is a control that
-        anybody breaks by linear algebra.
+      coins: an error at a coordinate is the heads of so many coins less the heads of as many others, so its variance is
+        half of this; from 0 to 32. 0 is a control: without errors anybody breaks the masks by linear algebra.
       elide: neither masks nor errors. Sums have the same bits wherever they are exact, but uploads are in the clear;
         reports say so.
       prg: generator of secrets, errors and the public matrix, with seeds of 64 bits ("philox", "threefry") or 256

@@ -27,7 +27,7 @@ def over_opened(stacked: Layer) -> Layer:
     knows. A coordinate that was not opened stays 0. Suppose that the choice of coordinates does not depend on the
     values, and that all coordinates and all clients are equally likely. Then, over rounds in which something is opened,
     the mean of a sum is that without a threshold: the law of n(l) is the same for all l, so `E[n(l) 1[n(l) >= t] / q] =
-    E[n(l)]`, and all clients have the same part in it.
+    E[n(l)]`, and every client contributes to it equally.
 
     Args:
       stacked: layers, of which the innermost is `thresholded_masks`, which says t.

@@ -34,6 +34,9 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
     one sum wrap, as do a saturated value and an honest one of the same sign: to choose the sum, attack the field
     elements (`attacks.on_field_elements`). NaN has no element, and is refused whoever sends it.
 
+    Raises:
+      ValueError: `levels` is not > 0, or `max_terms` is not an integer from 1 to (q-1)/4.
+
     Examples:
       >>> from fedjax_priv.testing import cohort_of
       >>> x, grid = jnp.array([[0.25, -0.25]]), quantize(4, max_terms=10)

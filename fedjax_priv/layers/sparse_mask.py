@@ -53,8 +53,8 @@ def sparse_protocol(
 
     Args:
       num_groups: as in `sparse_masks`.
-      alpha: in (0, 1]; above p, and close to it where it is small. May be traced if `expand` is "dense"; one out of
-        range then sets `CAP_OVERFLOW`.
+      alpha: in (0, 1]. The fraction p that a client sends is below alpha, and close to it if alpha is small. May be
+        traced if `expand` is "dense"; one out of range then sets `CAP_OVERFLOW`.
       group_size: as in `secagg_protocol`.
       neighbours: an even number k of peers that each client masks with and gives shares to; a pair then selects a
         coordinate with probability alpha / k. "all" is the complete graph.

@@ -12,7 +12,7 @@ from fedjax_priv.layers.weighting import weighted_by
 def discounted_mean(power: float | Array = 0.5, *, total: float | None = None) -> Layer:
     """`sum s(tau_i) x_i / total` with `s(tau) = (1 + tau)^-power`, tau the staleness of a client (FedBuff, section 4).
 
-    Staleness is public. FedBuff divides by the size of the buffer, whatever the weights: its power is 1/2.
+    Staleness is public. FedBuff has `power=0.5` and `total` the size of the buffer.
 
     Args:
       power: >= 0; 0 weighs all alike. May be traced.

@@ -23,8 +23,9 @@ MOST_LEVELS = 2**24
 
 
 def qsgd(levels: int = 1, num_groups: int = 1) -> Layer:
-    """Uploads of `||x|| sign(x_i) xi_i / s`, xi_i an integer next to `s |x_i| / ||x||`, at random (QSGD, Alistarh et
-    al. 2017); unbiased.
+    """Uploads of `||x|| sign(x_i) xi_i / s`; xi_i is `s |x_i| / ||x||`, rounded up or down at random without bias.
+
+    Source: QSGD, Alistarh et al. 2017.
 
     A message has 32 bits for the norm and `1 + ceil(log2(s + 1))` for each coordinate: sign and level at fixed length.
     (The paper codes them by Elias.) `theory.quantizers.qsgd_error` has the squared error.
@@ -92,7 +93,7 @@ def coded(
     receiver_noise: float | Array = 1.0,
     fixed_rate: float | Array | None = None,
 ) -> Layer:
-    """The uploads of `send` over a coded link of each client, which they occupy for their bits over its rate.
+    """Uploads of `send`, which each client sends over its own coded link. They take `bits / rate` uses of the channel.
 
     The rate is Shannon's, `log2(1 + h_k**2 P / N0) / 2` bits a real use, of a sender that knows its gain; or fixed,
     above `channels.outage`. Measured, for those that send, else 0: `rate`, `channel_uses` and `energy`, P a use; and

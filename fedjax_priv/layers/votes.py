@@ -19,8 +19,8 @@ from fedjax_priv.layers.stacking import stateless
 def sign() -> Layer:
     """`x -> sign(x)` in +-1, with sign(0) = +1; the sum is decoded to its sign (signSGD, Bernstein et al. 2018).
 
-    A tie of the sum, as there is none once a receiver's noise is in it, decodes to 0: that coordinate rests. Updates
-    that are not finite set `NOT_FINITE`. Weights of clients cannot be carried.
+    If a sum is 0, a tie, it decodes to 0 and the coordinate does not move. With a receiver's noise there are no ties.
+    Updates that are not finite set `NOT_FINITE`. Weights of clients cannot be carried.
 
     Examples:
       >>> from fedjax_priv.testing import cohort_of, run_layer
@@ -38,7 +38,7 @@ def sign() -> Layer:
 def plain_signs() -> Layer:
     """Signs in the clear, +1 or -1, one bit each. The server sees every vote.
 
-    A bit carries no more than a sign: of other numbers the sign is sent, +1 of 0 and -1 of NaN.
+    A bit holds a sign and nothing else: of any other number the sign is sent, for 0 it is +1, and for NaN -1.
 
     Examples:
       >>> send = stack(sign=sign(), send=plain_signs())
@@ -55,8 +55,8 @@ def invert_gains(level: float | Array = 1.0, *, byzantine_power: float | Array |
     """`x -> c x / h_k`: whatever the gain of a client's link, it is received at the amplitude c.
 
     The energy of a client is then `c**2 ||x||**2 / h_k**2`, whose mean is finite only if clients with weak links do not
-    take part (`theory.wireless.truncation_level` has the c that a mean energy allows). Nothing sent depends on data but
-    through x.
+    take part (`theory.wireless.truncation_level` has the c that a mean energy allows). What is sent depends on data
+    only through x.
 
     Measured as by `align`: `gain`, `join_probability`; of those that send, else 0: the `amplitude`, 1 for honest ones,
     in units of c, the `energy` `||x_k||**2`, and the `channel_uses`, d.
@@ -87,8 +87,9 @@ def invert_gains(level: float | Array = 1.0, *, byzantine_power: float | Array |
 
 
 def tones(energy: float | Array = 1.0) -> Layer:
-    """Each sign as one of two tones, the energy E on the one of the sign; the server compares the two (Sahin et al.
-    2021).
+    """Two tones, one for each sign: a client sends energy E on the tone of its sign, and the server compares the two.
+
+    Source: Sahin et al. 2021.
 
     `[b, d]` signs become `[b, 4 d]`: the in-phase parts of all tones for +, then of those for -, and the quadratures in
     the same order. Nobody needs to know a gain or a phase, as `channels.unknown_phases` draws. A vote takes two complex

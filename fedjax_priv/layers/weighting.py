@@ -18,6 +18,9 @@ def scale(factor: float | Array = 1.0) -> Layer:
     With `factor = 1 / (1 - dropout)` the expected sum over survivors is `sum_i beta_i x_i` over all clients (SecAgg and
     SparseSecAgg, eq. 16 with p = 1).
 
+    Raises:
+      ValueError: `factor` is not > 0.
+
     Examples:
       >>> from fedjax_priv.testing import cohort_of
       >>> x = jnp.array([[8.0], [4.0]])

@@ -20,6 +20,9 @@ def ratio(read: Int[np.ndarray, "u s"], sent: Int[np.ndarray, " u"]) -> Fraction
       read: values read in each unit, by size of the sum they are read in.
       sent: values that honest survivors sent in each unit; if there are none, the results are NaN.
 
+    Raises:
+      ValueError: `read` and `sent` are not tables of the same units.
+
     Examples:
       >>> found = ratio(read=np.array([[1, 2], [0, 2]]), sent=np.array([5, 5]))
       >>> print(found.value)  # alone, and in sums of two

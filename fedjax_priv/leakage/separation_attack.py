@@ -63,9 +63,10 @@ def separate(
 
     A sum of s residuals counts as true if its magnitude is at most s * bound, after smaller sums have been removed. A
     uniform sum passes with probability p = (2 s bound + 1) / q, q the size of the modulus of `protocol`. Each sum that
-    does not pass stands for p / (1 - p) that do, which `false_hits` adds up. Of sums that overlap fewer are kept, so
-    for s > 1 the figure is an upper one. The number of sums tried grows as the number of subsets of up to `max_size` of
-    the honest survivors that send a coordinate. Runs on the host. Other arguments are those of `residuals`.
+    does not pass stands for p / (1 - p) that do, which `false_hits` adds up. Of sums that overlap only some are kept,
+    so for s > 1 `false_hits` is an upper bound. The number of sums tried grows as the number of subsets of up to
+    `max_size` of the honest survivors that send a coordinate. Runs on the host. Other arguments are those of
+    `residuals`.
 
     Args:
       bound: largest magnitude of a client's value, in grid points of the quantizer: the attacker's guess of c times the

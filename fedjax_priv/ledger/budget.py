@@ -112,7 +112,7 @@ def rounds_within(
     most: int,
     chosen: Chosen | None = None,
 ) -> int:
-    """How many rounds of a run are within eps: the last one after which a figure of the ledger is.
+    """How many rounds can a run have? The most after which a figure of the ledger is still within eps.
 
     Args:
       algorithm: as in `planned`.
@@ -155,10 +155,11 @@ def noise_for(
 ) -> float:
     """How much noise is enough for a run? The least with which a figure of the ledger is within eps, to 5 digits.
 
-    With `power_control="signal"` noise decides which clients can send. Then it is the least noise for those who send
-    with it. If there is none, it is a noise with which somebody sends and below which a little less is too little;
-    another `start` may find another one. With `cdp_fl` more noise may mean more eps once: where updates get too long
-    for the grid. It is then the least noise on both sides, if there are at most 1,000 clients in a round.
+    With `power_control="signal"` the noise decides which clients can send. The result is then the least noise for the
+    clients that send with it. If no noise is, the result is a noise with which somebody sends and below which a little
+    less is too little; another `start` may find another such noise. With `cdp_fl` there may be one noise from which on
+    eps is larger, because updates get too long for the grid. The result is then the least noise on either side of it,
+    if a round has at most 1,000 clients.
 
     Args:
       make: `noise -> algorithm`. Noise is a deviation or a variance; but for these two cases, more means less eps.

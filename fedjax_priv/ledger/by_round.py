@@ -26,7 +26,7 @@ def epsilon_by_round(
 ) -> xr.DataArray:
     """The largest proved eps of any client after each round, for every adversary of the ledger.
 
-    In long runs some rounds have eps of a later one: a bound too, and cheaper.
+    In long runs some rounds get the eps of a later round, which is a bound for them too and saves time.
 
     Args:
       algorithm: as in `ledger`.

@@ -27,7 +27,7 @@ def epsilon_of_sweep(
     *,
     delta: float,
 ) -> xr.DataArray:
-    """`epsilon_by_round` at every point of a sweep; points that differ in nothing that it reads share one answer.
+    """`epsilon_by_round` at every point of a sweep; it is computed once for points that give it the same input.
 
     Args:
       make: as of `sweep`.

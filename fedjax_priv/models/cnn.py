@@ -70,6 +70,9 @@ def cifar_cnn(num_classes: int = 10) -> Model:
 
     d = 165,354, or 0.66 MB as float32: the size of a dense upload in the SparseSecAgg experiments on CIFAR-10.
 
+    Raises:
+      ValueError: `num_classes` is not an integer >= 1.
+
     Examples:
       >>> num_params(jax.eval_shape(cifar_cnn().init, jax.random.key(0)))
       165354

@@ -44,6 +44,9 @@ def mlp(input_shape: tuple[int, ...], num_classes: int, *, hidden: Sequence[int]
       num_classes: outputs.
       hidden: units of each hidden layer.
 
+    Raises:
+      ValueError: `num_classes` or a number of units is not an integer >= 1.
+
     Examples:
       >>> num_params(jax.eval_shape(mlp((28, 28, 1), 10).init, jax.random.key(0)))
       159010

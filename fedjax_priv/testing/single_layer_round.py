@@ -66,6 +66,9 @@ def layer_round(
       online: bool `[n]`, who is there when masks are opened; None: all that are alive.
       spoil: corrupts the private rows after encoding.
 
+    Raises:
+      ValueError: `layer` does not say how uploads combine.
+
     Examples:
       >>> from fedjax_priv.layers import average, plain, stack
       >>> send, x = stack(average=average(), send=plain()), jnp.array([[1.0], [3.0], [9.0]])

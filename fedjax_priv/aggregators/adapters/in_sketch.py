@@ -9,11 +9,11 @@ from fedjax_priv.crypto.sketch import Sketched, projection
 
 
 def in_sketch(rule: Aggregator, num_params: int, k: int, *, dense: bool = False) -> Aggregator:
-    """`P' rule(rows)` on rows `P x` of a public random projection P, as `layers.jl` makes them with these arguments.
+    """`P' rule(rows)`, where the rows are projections `P x`: `layers.jl` with the same arguments makes P and the rows.
 
     Quote the rule's robustness for the direction, not for the sketch: an error of the rule is longer by sqrt(d/k) after
-    P', on average. State of the rule per coordinate, arrays `[d]`, is projected before the rule and taken back after
-    it, shrunk by k / (k+d-1), without which its norm would grow from round to round.
+    P', on average. If the rule has state per coordinate, arrays `[d]`, this state is projected before each call and
+    projected back after it, times k / (k + d - 1). Without this factor its norm would grow from round to round.
 
     Args:
       rule: on rows `[g, k]`.

@@ -17,9 +17,8 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
-        compute it from the numbers of clients and of Byzantine ones that take part. That is below 0 for 1 of an even
-        number, and not finite for 1 of 2 or if more than half are Byzantine.
+      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, `baruch_z` of the
+        clients and the Byzantine clients that take part, which may be below 0 or not finite.
       ddof: 0 for the standard deviation of a population, 1 for that of a sample.
       sign: side of the mean: -1 below it, 1 above it.
 
@@ -47,11 +46,11 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
 
 
 def baruch_z(num_clients: int | Int[Array, ""], num_byzantine: int | Int[Array, ""]) -> Float[Array, ""]:
-    """The quantile z with Phi(z) = (m - f - s) / (m - f), s = floor(m/2 + 1) - f: s honest clients are further out.
+    """The quantile z with Phi(z) = (m - f - s) / (m - f), s = floor(m/2 + 1) - f: s honest clients lie further out.
 
-    It is below 0 if one of an even number of clients is Byzantine, -0.43 for 1 of 4 and -0.04 for 1 of 32: the attack
-    is on the other side of the mean then. For 1 of 2, and where more than half are Byzantine, as may come to a round
-    that draws a cohort, it is infinite or NaN, and the rows that are sent are not finite.
+    If m is even and f = 1, z is below 0, such as -0.43 for m = 4 and -0.04 for m = 32, and the attack is on the other
+    side of the mean. If f = 1 of m = 2, or if more than half of the clients are Byzantine, z is infinite or NaN, and so
+    are the rows that attackers send. A round that draws a cohort may have such numbers.
 
     Args:
       num_clients: m; may be traced.

@@ -45,9 +45,9 @@ def min_max(perturbation: Perturbation = "std", *, seen: Seen = "all") -> Attack
     Args:
       perturbation: p. `"std"`: minus the standard deviation by coordinate; `"unit"`: against the mean; `"sign"`: minus
         the signs of the mean.
-      seen: what the attackers know. `"all"`: the updates of all honest clients. `"own"`: only what the Byzantine
-        clients themselves would send if they were honest, which is used in place of the honest updates; the authors
-        have both. That takes two of them: one alone sends its own update.
+      seen: what the attackers know. `"all"`: the updates of all honest clients. `"own"`: only the updates that the
+        Byzantine clients would send if they were honest; these then take the place of the honest updates. The authors
+        have both. With "own", a Byzantine client that is alone sends its own update.
 
     Raises:
       ValueError: an argument is not one of the allowed values.
@@ -82,15 +82,17 @@ def min_max(perturbation: Perturbation = "std", *, seen: Seen = "all") -> Attack
 def min_sum(
     perturbation: Perturbation = "std", *, bound: Literal["least", "largest"] = "least", seen: Seen = "all"
 ) -> Attack:
-    """`mean + gamma p`, its squared distances to honest updates summing to no more than those of an honest one
-    (Shejwalkar and Houmansadr 2021, Min-Sum).
+    """`mean + gamma p`, in sum of squared distances no further from honest updates than an honest one is (Min-Sum).
 
-    With the largest such `gamma` the row is as far from the mean of the honest updates as the honest one is.
+    Source: Shejwalkar and Houmansadr 2021.
+
+    `gamma` is the largest number for which this holds. The row is then as far from the mean of the honest updates as
+    the honest update that it is compared with.
 
     Args:
       perturbation: as in `min_max`.
-      bound: the honest update compared with: the one of least sum (`"least"`, the authors' code) or of the largest
-        (`"largest"`, the paper).
+      bound: the honest update that the row is compared with: the one with the least sum (`"least"`, the authors' code)
+        or with the largest (`"largest"`, the paper).
       seen: as in `min_max`.
 
     Raises:

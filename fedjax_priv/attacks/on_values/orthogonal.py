@@ -19,9 +19,9 @@ def orthogonal_perturbation(length: float | Array = 1.0, *, angle: float | Array
     """`mean + length (cos(angle) u + sin(angle) w)`, the same for all Byzantine clients (Ozfatura et al. 2024, ROP).
 
     `u` is the direction of the honest mean, and `w` that of the vector of ones without its part along `u`. Rules that
-    clip differences keep their direction, so a row shorter than their radius is not clipped at all. It is ROP of the
-    authors' code at pi = lambda = 0; `relocated_perturbation` has others. A direction that does not exist, as that of a
-    mean of 0, is 0. Zeros at the end of all honest rows, as of places that `layers.conspar` does not use, stay zeros.
+    clip differences keep their direction, so a row shorter than their radius is not clipped at all. The authors' code
+    computes this if pi = lambda = 0; for other values take `relocated_perturbation`. If a vector is 0, so is its
+    direction. Zeros at the end of all honest rows stay zeros: `layers.conspar` does not use these places.
 
     Args:
       length: distance from the honest mean, >= 0, in units of the update; may be traced.
@@ -61,9 +61,9 @@ def relocated_perturbation(
     With `v` the last direction and `mu` the honest mean, Byzantine clients send `location v + (1 - location) mu +
     length (cos(angle) u + sin(angle) w)`. `u` is the direction of `reference v + (1 - reference) mu`, and `w` that of
     the vector of ones without its part along `u`. Centered clipping starts from `v`, so a row that is relocated there
-    and shorter than the radius is not clipped at all, however far the honest rows are. The formula is that of the
-    authors' code, whose defaults are these but for the angle, 270 there, and the length, which there is the z of ALIE.
-    Before the first direction, `v` is 0 in the place of the row, and `mu` in `u`.
+    and shorter than the radius is not clipped at all, however far the honest rows are. The formula and the defaults are
+    those of the authors' code, but for two defaults: there the angle is 270, and the length is the z of ALIE. Before
+    the server has a direction, the row starts from 0, and `u` is the direction of `mu`.
 
     Args:
       length: of the step, >= 0, in units of the update; may be traced.

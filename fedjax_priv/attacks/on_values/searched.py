@@ -38,7 +38,9 @@ Line = Callable[[Float[Array, "n d"], Bool[Array, " n"]], tuple[Float[Array, "1 
 
 
 def optimal_foe(respond: Respond, **search: Any) -> Attack:
-    """`foe` with the scale, of those tried, that moves the defence furthest from the honest mean (Allouah et al. 2023).
+    """`foe` at the scale that moves the defence furthest from the honest mean, of those that it tries.
+
+    Source: Allouah et al. 2023.
 
     Args:
       respond: the server's defence, a rule or a function `[n, d] -> [d]`; Byzantine rows hold the attack, and rows of
@@ -61,7 +63,9 @@ def optimal_foe(respond: Respond, **search: Any) -> Attack:
 
 
 def optimal_alie(respond: Respond, *, ddof: int = 0, sign: int = -1, **search: Any) -> Attack:
-    """`alie` with the z, of those tried, that moves the defence furthest from the honest mean (Allouah et al. 2023).
+    """`alie` at the z that moves the defence furthest from the honest mean, of those that it tries.
+
+    Source: Allouah et al. 2023.
 
     ByzFL's `Optimal_ALittleIsEnough` has `ddof=1, sign=1`. Other arguments, and errors, are those of `optimal_foe`.
 

@@ -66,11 +66,11 @@ def compose(
     cohort: Draw | None = None,
     **how: Annotated[Any, MASKS, COMMITTEE, PROOFS, AIR, ROUND],
 ) -> Algorithm:
-    """A system of these parts, which are put in order; what cannot be together is refused with one line.
+    """Builds a system from parts, in the right order. It refuses parts that do not fit together, and says why.
 
-    `systems.composition.why_not` answers without building anything. Whatever an argument means it means in the system
-    that has it: `compose(local, num_clients=n, num_params=d, compress="conspar", secure="secagg", buffer_size=2,
-    aggregate=centered_clipping())` is `fedrep`, bit for bit.
+    `systems.composition.why_not` says the same without building anything. An argument means what it means in the
+    published system that has it: `compose(local, num_clients=n, num_params=d, compress="conspar", secure="secagg",
+    buffer_size=2, aggregate=centered_clipping())` is `fedrep`, bit for bit.
 
     Args:
       local: training of a client.
@@ -79,8 +79,8 @@ def compose(
       compress: "rand_k" and "top_k": each client chooses k coordinates; "common": all send the same random k;
         "jl": all send k numbers of a random projection; "conspar": all send the coordinates that any of them proposes.
       ratio: fraction of the d coordinates that are sent; under "sparse_secagg" the upper bound alpha of that paper.
-      k: number of coordinates, or of numbers of a projection; replaces `ratio`. Under "conspar" that all proposals
-        together name.
+      k: number of coordinates, or of numbers of a projection; replaces `ratio`. Under "conspar", the number of
+        coordinates that all proposals together name.
       error_feedback: a client adds what it did not send to its next update; "conspar" always does.
       alpha: under "conspar", fraction of its proposal that a client replaces by random coordinates.
       private: "local": each client adds Gaussian noise that suffices alone; "field": a share of Skellam noise, to field
@@ -93,8 +93,8 @@ def compose(
         be longer by their noise: runs have `accepted_norm`, in grid points. Under "local" it is the norm of the update
         and its noise, so leave room for about `sqrt(clip^2 + noise_variance d)`, or honest uploads are left out. Static
         in a sweep.
-      max_entry: with `norm_bound`, at most that: the proof says that no value has a larger magnitude, too. Not under
-        "field"; static in a sweep.
+      max_entry: the proof of `norm_bound` also says that no value has a larger magnitude than this; at most
+        `norm_bound`. Not under "field"; static in a sweep.
       check_range: the rule gets no row whose sum clients that clip cannot have, such as one with random field elements
         in it (`layers.check_range`). Needs `clip`, static in a sweep.
       secure: "secagg": pairwise masks; "sparse_secagg": on coordinates that pairs pick; "enrolled": masks of one
@@ -119,8 +119,9 @@ def compose(
       field_attack: attack on the field elements that they put into a sum, but for that weight.
       coordinate_attack: attack on the coordinates that they propose.
       cohort_size: clients drawn each round; everyone if not given.
-      cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`. How many clients its
-        cohorts have, and how many are Byzantine if any, need not be given again, and may not be given otherwise.
+      cohort: another draw, such as `clients.scheduled` or, over the air, `clients.channel_aware`. It also says how many
+        clients a cohort has and which are Byzantine, so `cohort_size` and `num_byzantine` can be left out; if you give
+        them, they must agree with it.
       **how: `neighbours`, `threshold`, `elide`, `consistency`, `bind_model`, `key_agreement` and `prg` of
         `layers.mask.secagg_protocol`; `committee` and `quorum` of `layers.thresholded_masks`; `proof` and
         `verdict` of `layers.validate_norm`; `receiver_noise`, `snr_db`, `power_control` and `known_count` of

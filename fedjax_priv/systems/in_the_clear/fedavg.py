@@ -30,6 +30,9 @@ def fedavg(
       exact: sum in fixed point, with the same bits for every block and number of devices; otherwise in float.
       **run: arguments of `federated_round`: `server`, `block`, `mesh`, `observe` and `lying_server`.
 
+    Raises:
+      ValueError: an argument outside its range; the message names it and the allowed values.
+
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
       >>> local = fedjax_priv.clients.local_sgd(loss, learning_rate=0.1, batch_size=10, num_epochs=1)

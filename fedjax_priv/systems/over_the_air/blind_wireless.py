@@ -42,7 +42,7 @@ def blind_wireless(
     Blind federated edge learning (Amiri, Duman, Gunduz, Kulkarni and Poor 2021). No client knows its channel or inverts
     it, so all have the same energy, and all send in every round. The server knows the sum of their gains at each
     antenna from pilots, `z = (1/M) sum_m conj(S_m) y_m`. The error that fading makes falls as 1/M and not with the
-    number of clients. Clients that are received with another mean power have as much another weight in the mean.
+    number of clients. A client's weight in the mean is proportional to the mean power with which it is received.
 
     The server has what all antennas hear, and with more of them it separates clients better: antennas are no privacy.
 
