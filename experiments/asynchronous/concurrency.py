@@ -11,12 +11,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from experiments.asynchronous import virtual_time
-from experiments.asynchronous.virtual_time import INTERVALS, Within, log_ratio, missed, steps, within
+from experiments.asynchronous.virtual_time import INTERVALS, Within, draw_curves, log_ratio, missed, steps, within
 from experiments.claims import Claim, Open, Source, joined
 from experiments.comparison import decided, over_seeds
-from experiments.drawing import BANDS, band, finish
+from experiments.drawing import BANDS, finish
 from experiments.harness import Outcome, span
-from fedjax_priv.analysis.line_styles import COLOURS
 
 CLEARLY = 1.5
 """Times as fast: what more clients must gain FedBuff, and not FedAvg."""
@@ -155,14 +154,7 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     panels = figure.subplots(rows, columns, squeeze=False, sharey=True, sharex="row")
     for row, spread in zip(panels, config.spreads, strict=True):
         for axes, m in zip(row, config.concurrencies, strict=True):
-            at = result.sel(spread=spread, concurrency=m)
-            curves = {"FedBuff": (at.buffered_accuracy, at.buffered_time), "FedAvg": (at.accuracy, at.time)}
-            for (name, (accuracy, time)), colour in zip(curves.items(), COLOURS, strict=False):
-                grid = np.linspace(float(time[:, 0].max()), float(time[:, -1].min()), 100)
-                values = [np.interp(grid, t, a) for a, t in zip(accuracy.values, time.values, strict=True)]
-                lines = xr.DataArray(values, {"virtual time": grid}, ("seed", "virtual time"))
-                band(axes, lines, "virtual time", name, colour)
-            axes.axhline(config.about.target, color="grey", linewidth=0.8, linestyle=":")
+            draw_curves(axes, result.sel(spread=spread, concurrency=m), config.about.target)
             finish(axes, f"{m} train, spread {spread:g}")
         row[0].set_ylabel("test accuracy")
     for axes in panels[-1]:

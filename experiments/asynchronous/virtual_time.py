@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 import xarray as xr
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.claims import Claim, Open, Source, joined
@@ -255,13 +256,17 @@ def draw(config: Config, result: xr.Dataset) -> Figure:
     figure = Figure(figsize=(3.9 * len(config.spreads) + 0.4, 3.6), layout="constrained")
     panels = figure.subplots(1, len(config.spreads), squeeze=False, sharey=True)[0]
     for axes, spread in zip(panels, config.spreads, strict=True):
-        at = result.sel(spread=spread)
-        curves = {"FedBuff": (at.buffered_accuracy, at.buffered_time), "FedAvg": (at.accuracy, at.time)}
-        for (name, (accuracy, time)), colour in zip(curves.items(), COLOURS, strict=False):
-            grid = np.linspace(float(time[:, 0].max()), float(time[:, -1].min()), 100)
-            values = [np.interp(grid, t, a) for a, t in zip(accuracy.values, time.values, strict=True)]
-            lines = xr.DataArray(values, {"virtual time": grid}, ("seed", "virtual time"))
-            band(axes, lines, "virtual time", name, colour)
-        axes.axhline(config.target, color="grey", linewidth=0.8, linestyle=":")
+        draw_curves(axes, result.sel(spread=spread), config.target)
         finish(axes, f"spread {spread:g}", xlabel="virtual time, mean jobs", ylabel="test accuracy")
     return figure
+
+
+def draw_curves(axes: Axes, at: xr.Dataset, target: float) -> None:
+    """Accuracy of FedBuff and FedAvg over virtual time, interpolated to the same times for all seeds."""
+    curves = {"FedBuff": (at.buffered_accuracy, at.buffered_time), "FedAvg": (at.accuracy, at.time)}
+    for (name, (accuracy, time)), colour in zip(curves.items(), COLOURS, strict=False):
+        grid = np.linspace(float(time[:, 0].max()), float(time[:, -1].min()), 100)
+        values = [np.interp(grid, t, a) for a, t in zip(accuracy.values, time.values, strict=True)]
+        lines = xr.DataArray(values, {"virtual time": grid}, ("seed", "virtual time"))
+        band(axes, lines, "virtual time", name, colour)
+    axes.axhline(target, color="grey", linewidth=0.8, linestyle=":")
