@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjax_priv.audit import ledger_entries
 from fedjax_priv.audit.worlds import Worlds
-from fedjax_priv.audit.worlds import scores_of_kin as real_scores
+from fedjax_priv.audit.worlds import scores_of_family as real_scores
 from fedjax_priv.keys import named
 
 NOW = {}  # "number": of the break, traced; "names": of all; "root": key of the run
@@ -65,14 +65,14 @@ def rooted(make):
 
 
 def switched(monkeypatch, cache, names, broken):
-    """`scores_of_kin` that runs all breaks with the first canaries that are asked for, and keeps the scores."""
+    """`scores_of_family` that runs all breaks with the first canaries that are asked for, and keeps the scores."""
     calls = iter(range(100))
 
-    def scores(make, kin, score, keys, *, params, trials, rounds, at_once):
-        number, variants = next(calls), kin[0].variants or 1
+    def scores(make, family, score, keys, *, params, trials, rounds, at_once):
+        number, variants = next(calls), family[0].variants or 1
         if number not in cache:
             every = real_scores(
-                make, _with_breaks(kin, names), _of_variant(score, variants), keys, params=params,
+                make, _with_breaks(family, names), _of_variant(score, variants), keys, params=params,
                 trials=trials * len(names), rounds=rounds, at_once=at_once,
             )  # fmt: skip
             cache[number] = [*every]
@@ -80,11 +80,11 @@ def switched(monkeypatch, cache, names, broken):
         own = np.arange(trials * len(names)) // 2 % (len(names) * variants) // variants == names.index(broken)
         return [Worlds(*(jax.tree.map(lambda a: a[own], world) for world in each)) for each in cache[number]]
 
-    monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
+    monkeypatch.setattr(ledger_entries, "scores_of_family", scores)
 
 
-def _with_breaks(kin, names):
-    canary, own = kin[0], kin[0].variants or 1
+def _with_breaks(family, names):
+    canary, own = family[0], family[0].variants or 1
     numbers = np.repeat(np.arange(len(names)), own)
 
     def spread(rows):
@@ -98,7 +98,7 @@ def _with_breaks(kin, names):
 
     how = {"local": local, "data": lambda given: canary.data(given[0]), "variants": len(numbers)}
     inputs = lambda one: tuple((jax.tree.map(spread, given), numbers) for given in one.inputs)
-    return [one._replace(inputs=inputs(one), **how) for one in kin]
+    return [one._replace(inputs=inputs(one), **how) for one in family]
 
 
 def _of_variant(score, variants):

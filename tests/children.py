@@ -22,8 +22,8 @@ from fedjax_priv.cli import main
 
 HERE = pathlib.Path(__file__).resolve().parent
 LATER = [
-    "fedjax_priv.cli.commands", "fedjax_priv.analysis.plots", "sklearn.datasets", "sklearn.model_selection", "scipy.io",
-    "h5netcdf",
+    "fedjax_priv.cli.commands", "fedjax_priv.analysis.accuracy_and_traffic", "sklearn.datasets",
+    "sklearn.model_selection", "scipy.io", "h5netcdf",
 ]  # fmt: skip
 """What a command imports only when it needs it."""
 

@@ -48,11 +48,15 @@ def test_the_page_of_rooms_has_a_line_for_each():
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_list_of_modules_names_all(package):
+def test_a_list_of_modules_names_all_and_no_other(package):
     module = importlib.import_module(package)
     if re.search("^- `", module.__doc__, re.MULTILINE):
-        inside = {name for _, name, _ in pkgutil.iter_modules(module.__path__) if not name.startswith("_")}
-        assert inside <= set(re.findall(r"`(\w+)(?:/|\.\w+)*`", module.__doc__))
+        inside = {name for _, name, _ in pkgutil.iter_modules(module.__path__)}
+        assert {name for name in inside if not name.startswith("_")} <= set(
+            re.findall(r"`(\w+)(?:/|\.\w+)*`", module.__doc__)
+        )
+        heads = " ".join(re.findall(r"^- ((?:`\w+/?`, )*`\w+/?`):", module.__doc__, re.MULTILINE))
+        assert set(re.findall(r"`(\w+)/?`", heads)) <= inside
 
 
 def test_rooms_import_from_rooms_above_them():

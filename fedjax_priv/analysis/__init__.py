@@ -1,7 +1,7 @@
 """Plots and summaries of results.
 
 - `band_plots`: one variable against another, with intervals over seeds; `curve_bands` computes the numbers.
-- `live_plots`: a curve that grows during a run. `plots`: accuracy and traffic of systems, in three panels.
+- `live_plots`: a curve that grows during a run. `accuracy_and_traffic`: of systems, in three panels.
   `heat_maps`: two axes of a sweep. `line_styles`: how lines look in every picture.
 - `wall_clock`: modelled time and traffic of rounds.
 - `wireless_links`: measures of a wireless run's links. `on_air`: channel uses, seconds and joules of a run over the
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from fedjax_priv._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fedjax_priv.analysis.accuracy_and_traffic import learning_curves
     from fedjax_priv.analysis.band_plots import curves
     from fedjax_priv.analysis.byzantine_rounds import uncovered_rounds
     from fedjax_priv.analysis.curve_bands import Band, bands
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from fedjax_priv.analysis.intervals import half_width
     from fedjax_priv.analysis.live_plots import LiveCurve, live_curve
     from fedjax_priv.analysis.on_air import OnAir, air_resources
-    from fedjax_priv.analysis.plots import learning_curves
     from fedjax_priv.analysis.rows_of_rounds import kappa_run
     from fedjax_priv.analysis.rule_robustness import Robustness, robustness
     from fedjax_priv.analysis.wall_clock import Traffic, round_bytes, round_seconds, run_bytes, run_seconds

@@ -18,8 +18,8 @@ from fedjax_priv.attacks.attack_layers import Attack
 from fedjax_priv.attacks.on_labels import fits_labels, labelled
 from fedjax_priv.base import ClientData, Key
 from fedjax_priv.base.byzantine_clients import Byzantine, byzantine_mask
+from fedjax_priv.engine.rounded_fractions import part_of
 from fedjax_priv.engine.row_norms import norms
-from fedjax_priv.engine.whole_parts import part_of
 
 
 class PixelTrigger(NamedTuple):

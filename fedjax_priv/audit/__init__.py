@@ -1,6 +1,7 @@
 """Audits: lower bounds on epsilon from what an adversary sees. They can contradict a claim and never prove one.
 
-- `canaries`, `sample_canaries`, `crafted_canaries`: pairs of adjacent inputs. `kin`: which of them are one program.
+- `canaries`, `sample_canaries`, `crafted_canaries`: pairs of adjacent inputs. `canary_families`: which of them are
+  one program.
 - `worlds`: runs the same rounds on both inputs, many times. `crowds`: many canaries in one run.
 - `adversaries`, `coalitions`: what the server, an outsider or colluding clients read of a round.
 - `readings`: scores of a reading by coordinate, block and round. `over_rounds`: the best score of noise that is

@@ -7,13 +7,13 @@ from typing import Any
 import jax
 
 from fedjax_priv.audit.by_release import Kind, Subject, num_params
-from fedjax_priv.audit.kin import families, in_one_form
+from fedjax_priv.audit.canary_families import families, in_one_form
 from fedjax_priv.audit.learned_score import with_learned
 from fedjax_priv.audit.looks import looks
 from fedjax_priv.audit.verdicts import Finding, Tried, claims_of, finding
 from fedjax_priv.audit.who_came import of_one_round
 from fedjax_priv.audit.who_sent import check_sent, drawn, sent
-from fedjax_priv.audit.worlds import Look, Score, Worlds, scores_of_draws, scores_of_kin
+from fedjax_priv.audit.worlds import Look, Score, Worlds, scores_of_draws, scores_of_family
 from fedjax_priv.base import Key
 from fedjax_priv.keys import named
 from fedjax_priv.ledger import Entry
@@ -107,13 +107,13 @@ def _seen(
     about: Any = dict(params=subject.params, trials=trials, rounds=rounds, at_once=max(1, min(_AT_ONCE, _WORK // size)))
     check(scores_of_draws(make, canaries[0], drawn, jax.random.fold_in(key, 0), **about))
     for family in families(canaries):
-        kin = [canaries[number] for number in family]
-        mine = [i for i, look in enumerate(tried) if any(look.canary is canary for canary in kin)]
-        every = scores_of_kin(
-            make, in_one_form(kin), _together([*(tried[i].score for i in mine), sent]),
+        members = [canaries[number] for number in family]
+        mine = [i for i, look in enumerate(tried) if any(look.canary is canary for canary in members)]
+        every = scores_of_family(
+            make, in_one_form(members), _together([*(tried[i].score for i in mine), sent]),
             [jax.random.fold_in(key, number) for number in family], **about,
         )  # fmt: skip
-        for canary, worlds in zip(kin, every, strict=True):
+        for canary, worlds in zip(members, every, strict=True):
             check(Worlds(*(world[-1] for world in worlds)))
             for i, *own in zip(mine, *(world[:-1] for world in worlds), strict=True):
                 if tried[i].canary is canary:

@@ -10,7 +10,7 @@ import numpy as np
 from fedjax_priv import _validate
 from fedjax_priv.audit import adversaries, canaries, crafted_canaries
 from fedjax_priv.audit.by_release import Kind, Subject, num_params, plan_of
-from fedjax_priv.audit.kin import in_first_round
+from fedjax_priv.audit.canary_families import in_first_round
 from fedjax_priv.audit.over_rounds import over_rounds
 from fedjax_priv.audit.readings import Reading, along, at_variant, between_rounds, looked_at, spread
 from fedjax_priv.audit.sample_canaries import sample_canary

@@ -105,13 +105,15 @@ def scores(
     """
     check_trials(trials)
     _validate.integer(at_once=at_once, rounds=rounds)
-    (found,) = scores_of_kin(make, [canary], score, [key], params=params, trials=trials, rounds=rounds, at_once=at_once)
+    (found,) = scores_of_family(
+        make, [canary], score, [key], params=params, trials=trials, rounds=rounds, at_once=at_once
+    )
     return found
 
 
-def scores_of_kin(
+def scores_of_family(
     make: Make,
-    kin: Sequence[Canary],
+    family: Sequence[Canary],
     score: Score,
     keys: Sequence[Key],
     *,
@@ -124,9 +126,9 @@ def scores_of_kin(
 
     The trials of a canary are run when its scores are asked for.
     """
-    one = watched(make, kin[0].local, kin[0].data, score, params, rounds)
-    both = _in_both(one, kin[0].variants, trials, at_once)
-    for key, each in zip(keys, kin, strict=True):
+    one = watched(make, family[0].local, family[0].data, score, params, rounds)
+    both = _in_both(one, family[0].variants, trials, at_once)
+    for key, each in zip(keys, family, strict=True):
         yield both(key, each)
 
 
@@ -141,7 +143,7 @@ def scores_of_draws(
     rounds: int,
     at_once: int,
 ) -> Worlds:
-    """Scores, summed over rounds, of the cohorts of the trials of `scores_of_kin`: nobody trains.
+    """Scores, summed over rounds, of the cohorts of the trials of `scores_of_family`: nobody trains.
 
     Raises:
       ValueError: the algorithm has no `draw`.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedjax_priv import _validate
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 
 Parts = list[np.ndarray]
 """One array of sample numbers per client."""

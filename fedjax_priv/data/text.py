@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from fedjax_priv import _validate
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 
 PADDING = -1
 """The label of a place that has no next character: it counts for nothing."""

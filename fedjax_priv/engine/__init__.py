@@ -12,7 +12,7 @@
 - `live_bytes`: how much memory a function needs, before it is compiled.
 - `client_rows`: chooses, takes and puts back rows of clients. `batched_switch`: a branch that `vmap` does not merge.
 - `products`, `quotients`: with the same bits in every block. `row_norms`: of rows of any size. `row_coordinates`: long
-  rows in a basis of their span. `whole_parts`: how many a fraction of so many is.
+  rows in a basis of their span. `rounded_fractions`: how many a fraction of so many is.
 - `versions`, `memory_of_models`: models that clients still train, and those they remember. `telling`: what an
   aggregator tells clients with the model.
 - `calls`: an error in a user's function says in which one.

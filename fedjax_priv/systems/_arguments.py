@@ -14,7 +14,7 @@ from fedjax_priv.base.byzantine_clients import check_mask, how_many
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 from fedjax_priv.layers.mask import secagg_protocol
 
 

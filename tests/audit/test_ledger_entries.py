@@ -27,11 +27,11 @@ def seen(monkeypatch):
         tried = [Look(name, Canary((name, name), print, print, print), id) for name in worlds]
         monkeypatch.setattr(ledger_entries, "looks", lambda _, entries, *__, **___: [list(tried) for _ in entries])
 
-        def scores(make, kin, score, *_, **__):
+        def scores(make, family, score, *_, **__):
             del make
-            return [Worlds(*zip(*[worlds[canary.inputs[0]]] * len(score(None)), strict=True)) for canary in kin]
+            return [Worlds(*zip(*[worlds[canary.inputs[0]]] * len(score(None)), strict=True)) for canary in family]
 
-        monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
+        monkeypatch.setattr(ledger_entries, "scores_of_family", scores)
         monkeypatch.setattr(ledger_entries, "scores_of_draws", lambda *_, **__: None)
         monkeypatch.setattr(ledger_entries, "sent", id)
         monkeypatch.setattr(ledger_entries, "check_sent", lambda *_, **__: None)

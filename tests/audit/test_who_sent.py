@@ -71,7 +71,7 @@ def test_a_canary_whose_client_never_sends_is_refused(cohort):
     ids=["never drawn", "Byzantine", "coins"],
 )
 def test_what_the_draws_alone_tell_is_refused_before_any_trial(make, how, told, monkeypatch):
-    monkeypatch.setattr(ledger_entries, "scores_of_kin", lambda *_, **__: pytest.fail("a trial was run"))
+    monkeypatch.setattr(ledger_entries, "scores_of_family", lambda *_, **__: pytest.fail("a trial was run"))
     with pytest.raises(ValueError, match=told):
         audited(make, **how)
 

@@ -81,14 +81,14 @@ def traced(monkeypatch):
     monkeypatch.setattr(ledger_entries, "DELTAS", (1e-6, 0.1))
     traces = Rounds()
 
-    def scores(make, kin, score, keys, *, params, trials, rounds, at_once):
-        (first, *others) = (jax.eval_shape(lambda given: given, one.inputs) for one in kin)
+    def scores(make, family, score, keys, *, params, trials, rounds, at_once):
+        (first, *others) = (jax.eval_shape(lambda given: given, one.inputs) for one in family)
         assert all(one == first for one in others)  # so one trace is that of all
-        first = traces.scored(make, kin[0], score, keys[0], params, rounds)
+        first = traces.scored(make, family[0], score, keys[0], params, rounds)
         assert all(each.dtype == np.float32 and each.ndim < 2 for each in first)
         few = lambda each: tuple(min(size, 3) for size in each.shape)
         full = lambda value: tuple(np.full((trials, *few(each)), value) for each in first)
-        return [Worlds(full(1.0), full(0.0))] * len(kin)
+        return [Worlds(full(1.0), full(0.0))] * len(family)
 
     def pads(make, unmasked, key, *, params, num_clients, trials, protocol):
         """Of uploads in the clear; which coordinates a client sends is read by the name of the mask layer."""
@@ -100,7 +100,7 @@ def traced(monkeypatch):
         words = np.zeros((trials, 2, num_clients, 4), np.uint32)
         return masked_uploads.Pads(words, words, words, np.zeros(trials, bool))
 
-    monkeypatch.setattr(ledger_entries, "scores_of_kin", scores)
+    monkeypatch.setattr(ledger_entries, "scores_of_family", scores)
     monkeypatch.setattr(ledger_entries, "scores_of_draws", lambda *_, **__: None)
     monkeypatch.setattr(ledger_entries, "check_sent", lambda *_, **__: None)
     monkeypatch.setattr(masked_uploads, "pads", pads)

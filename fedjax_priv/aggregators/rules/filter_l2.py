@@ -13,7 +13,7 @@ from fedjax_priv.aggregators.numerics.covariance import down_weigh, top_variance
 from fedjax_priv.aggregators.numerics.row_distances import geometry
 from fedjax_priv.aggregators.rule_parts import by_count, fewer_than_half, rule
 from fedjax_priv.base import Aggregator
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 
 LEAST_LEFT = 1e-3
 """A pass must leave this fraction of the weight: it could otherwise remove both of two rows of equal weight."""

@@ -6,8 +6,8 @@ from jaxtyping import Array
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.rule_parts import by_count, mean_of_smallest, rule
 from fedjax_priv.base import Aggregator
+from fedjax_priv.engine.rounded_fractions import part_of
 from fedjax_priv.engine.row_norms import norms
-from fedjax_priv.engine.whole_parts import part_of
 
 
 def norm_trimming(fraction: float) -> Aggregator:

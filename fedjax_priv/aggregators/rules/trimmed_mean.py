@@ -9,7 +9,7 @@ from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.order_statistics import mean_of_ranks
 from fedjax_priv.aggregators.rule_parts import by_count, fewer_than_half, minority, rule
 from fedjax_priv.base import Aggregator
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 
 
 def trimmed_mean(num_byzantine: int | None = None, *, fraction: float | None = None) -> Aggregator:

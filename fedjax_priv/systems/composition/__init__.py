@@ -4,7 +4,7 @@
 - `refusals`: `why_not(stack)`, the only place that says what does not compose.
 - `settled`: what the draw of a stack says of it.
 - `marks`: what a reader of a possible stack must know.
-- `parts`, `over_the_air`: the layers, draw, channel and release that a stack stands for.
+- `parts`: the layers, draw, channel and release that a stack stands for.
 - `compose`: the system.
 """
 

@@ -9,7 +9,7 @@ from fedjax_priv.base import Algorithm, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import everyone
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 from fedjax_priv.layers import plain_sparse, stack, top_k
 from fedjax_priv.systems._arguments import Run, coordinates, loss_rate
 from fedjax_priv.systems._attackers import check_attackers

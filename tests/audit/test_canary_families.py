@@ -9,9 +9,9 @@ import pytest
 from audit.test_breaks import LOSS, MODEL
 from audit.test_looks import CLIENTS, DATA, KEY, central, tried
 
+from fedjax_priv.audit.canary_families import families, in_first_round, in_one_form
 from fedjax_priv.audit.crafted_canaries import scaled_canary
-from fedjax_priv.audit.kin import families, in_first_round, in_one_form
-from fedjax_priv.audit.worlds import scores, scores_of_kin
+from fedjax_priv.audit.worlds import scores, scores_of_family
 from fedjax_priv.base import ClientData
 from fedjax_priv.clients import local_sgd
 from fedjax_priv.testing import cohort_of
@@ -62,7 +62,7 @@ def test_canaries_of_other_shapes_are_other_programs():
 def test_each_canary_has_trials_of_its_own_key():
     canary, keys, how = given_updates()[0][0], jax.random.split(KEY), dict(params=jnp.zeros(4), trials=4, at_once=4)
     score = lambda seen: seen.after[0]
-    first, second = scores_of_kin(central(1.0), [canary] * 2, score, [*keys], rounds=1, **how)
+    first, second = scores_of_family(central(1.0), [canary] * 2, score, [*keys], rounds=1, **how)
     alone = scores(central(1.0), canary, score, keys[1], **how)
     np.testing.assert_array_equal(second.first, alone.first)
     assert len({*first.first, *first.second, *second.first, *second.second}) == 16

@@ -17,13 +17,13 @@ def families(canaries: Iterable[Canary]) -> list[list[int]]:
     return list(found.values())
 
 
-def in_one_form(kin: Sequence[Canary]) -> list[Canary]:
+def in_one_form(family: Sequence[Canary]) -> list[Canary]:
     """The canaries of a family with inputs of one shape, which say whether client 0 falls silent, and one training."""
-    if len(kin) == 1:
-        return [*kin]
-    base, variants = kin[0].whole or kin[0], max(one.variants or 1 for one in kin)
+    if len(family) == 1:
+        return [*family]
+    base, variants = family[0].whole or family[0], max(one.variants or 1 for one in family)
     assert base.silenced is not None
-    assert all(one.variants in (None, variants) for one in kin)
+    assert all(one.variants in (None, variants) for one in family)
     silenced = base.silenced
     local = lambda given: silenced(base.local(given[0]), given[1])
     data = lambda given: base.data(given[0])
@@ -33,7 +33,7 @@ def in_one_form(kin: Sequence[Canary]) -> list[Canary]:
         first, second = ((_by_variant(canary, given, variants), silent) for given in canary.inputs)
         return canary._replace(inputs=(first, second), local=local, data=data, variants=variants, whole=None)
 
-    return [form(canary) for canary in kin]
+    return [form(canary) for canary in family]
 
 
 def in_first_round(canary: Canary) -> Canary:

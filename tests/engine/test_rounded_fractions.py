@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from fedjax_priv.engine.whole_parts import part_of
+from fedjax_priv.engine.rounded_fractions import part_of
 
 
 @pytest.mark.parametrize("number", [1, 3, 10, 100, 6_000, 4_902_090])
