@@ -83,6 +83,12 @@ def align(
         limited = jnp.minimum(1.0, jnp.sqrt(budget / (jnp.square(norm) + noise)))
         return limited, limited
 
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
+        """The receiver knows all gains and probabilities, and everybody the level."""
+        del key, state
+        known = {} if unit else {"level": level_of_cohort(level, cohort)}
+        return (), {"gain": cohort.gain, "participation": cohort.participation, **known}, {}
+
     def encode(key: Key, private: tuple, public: dict, g: Float[Array, "b d"], cohort: Cohort) -> tuple:
         del private
         sigma = of_clients(deviation, cohort)
@@ -97,12 +103,6 @@ def align(
         sent = only_rows(cohort.selected, {"amplitude": a, "energy": energy})
         known = {} if unit else {"level": jnp.broadcast_to(c, a.shape)}
         return x, (), Sent(measured={"gain": cohort.gain, "join_probability": cohort.participation, **known, **sent})
-
-    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, dict[str, Array], Bits]:
-        """The receiver knows all gains and probabilities, and everybody the level."""
-        del key, state
-        known = {} if unit else {"level": level_of_cohort(level, cohort)}
-        return (), {"gain": cohort.gain, "participation": cohort.participation, **known}, {}
 
     init = one_for_each(noise_variance=noise_variance, **({} if power is None else {"power": power}))
     return stateless()._replace(init=init, advertise=advertise, encode=encode)

@@ -109,6 +109,12 @@ def coded_masks(
     code = code_of(num_values, group_size, colluders, lost, threshold, holders, prg)
     combine = weighed(field_sum())
 
+    def advertise(
+        key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
+    ) -> tuple[Array, Roster, Bits]:
+        del state, placement
+        return _open_round(code, key, cohort, by_number=holders is not None)
+
     def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
         del key, cohort
         if x.shape[1] != code.num_values:
@@ -116,22 +122,13 @@ def coded_masks(
         y = x if elide else field.add(_masks(code, seed, roster.round[0])[:, : x.shape[1]], x)
         return y, (), Sent(message_bits(y, len(y)))
 
-    def advertise(
-        key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
-    ) -> tuple[Array, Roster, Bits]:
-        del state, placement
-        return _open_round(code, key, cohort, by_number=holders is not None)
-
     def disclose(
         seed: Array, roster: Roster, clear: tuple, alive: Array, online: Array, placement: Placement = ONE_DEVICE
     ) -> tuple[Opened, Bits]:
         del clear
         told = (in_sum(alive, roster.factor).sum() >= code.threshold) & (roster.place < code.holders).all()
-        sent, sums, commitment = (
-            online & told,
-            jnp.zeros((len(alive), code.length), jnp.uint32),
-            jnp.zeros(2, jnp.uint32),
-        )
+        sent = online & told
+        sums, commitment = jnp.zeros((len(alive), code.length), jnp.uint32), jnp.zeros(2, jnp.uint32)
         if not elide:
             sums, commitment = _sums_of_shares(code, seed, roster, alive, placement)
             sums, commitment = only_rows(sent, sums), jnp.where(told, commitment, 0)

@@ -105,17 +105,17 @@ def one_shot_masks(
     terms = terms_of(group_size, spacing, committee, threshold, fewest, length, coins, prg)
     combine = weighed(field_sum())
 
-    def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
-        del key, cohort
-        y = x if elide else _upload(terms, seed, roster.round[0], x)
-        shares = jax.ShapeDtypeStruct((terms.committee, terms.length), jnp.uint32)
-        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS, each=32)
-
     def advertise(
         key: Key, state: tuple, cohort: Cohort, placement: Placement = ONE_DEVICE
     ) -> tuple[Array, Roster, Bits]:
         del state, placement
         return _open_round(terms, key, cohort)
+
+    def encode(key: Key, seed: Array, roster: Roster, x: Array, cohort: Cohort) -> tuple[Array, tuple, Sent]:
+        del key, cohort
+        y = x if elide else _upload(terms, seed, roster.round[0], x)
+        shares = jax.ShapeDtypeStruct((terms.committee, terms.length), jnp.uint32)
+        return y, (), Sent(message_bits(y, len(y)) + message_bits(shares) + committed_sums.BITS, each=32)
 
     def disclose(
         seed: Array, roster: Roster, clear: tuple, alive: Array, online: Array, placement: Placement = ONE_DEVICE

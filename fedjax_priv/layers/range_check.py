@@ -37,16 +37,16 @@ def check_range(largest: int, max_terms: int) -> Layer:
     _validate.integer(max_terms=max_terms)
     must_be_useful(largest, max_terms, f"largest must be at most {{most}} for {max_terms} terms", f"{largest}")
 
+    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:
+        if not absent(cohort.factor):
+            raise ValueError("check_range must be left out where uploads have factors: it counts uploads")
+        return (), (), {}
+
     def decode(received: Received) -> Received:
         size = jnp.abs(field.to_signed(received.value))
         beyond = (size > largest * received.count[:, None]).any(1) & (received.count > 0)
         before = 0 if absent(received.status) else received.status
         return received._replace(status=before | jnp.where(beyond, int(Status.IMPLAUSIBLE), 0))
-
-    def advertise(key: Key, state: tuple, cohort: Cohort) -> tuple[tuple, tuple, Bits]:
-        if not absent(cohort.factor):
-            raise ValueError("check_range must be left out where uploads have factors: it counts uploads")
-        return (), (), {}
 
     return stateless(decode=decode)._replace(advertise=advertise, needs_count=True)
 

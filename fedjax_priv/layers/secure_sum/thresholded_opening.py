@@ -197,10 +197,8 @@ def opened_shares(
         return (), delivered(_shares(terms, seed, seeds))
 
     members = roster.key[roster.committee.member]
-    rows, held = (
-        (private.key, private.seed, located),
-        16 * terms.seed_words * terms.committee * (terms.committee + 4 * terms.quorum),
-    )
+    held = 16 * terms.seed_words * terms.committee * (terms.committee + 4 * terms.quorum)
+    rows = private.key, private.seed, located
     _, shares = over_clients(run, members, rows, row_bytes=held, **placement._asdict())
     opens = answered[:, None] & ~answered[None] & (answered.sum() >= terms.quorum)
     return jnp.where(alive[:, None, None, None] & opens[None, :, :, None], shares, 0)
