@@ -245,6 +245,9 @@ def test_each_argument_of_local_training_is_known_to_the_form():
     assert {form(**how) for how in REMEMBERING.values()} == {"remembering"}
     assert form(learning_rate=lambda rounds: 1.0) == form(proximal=0.1) == "remembering"
     assert form(proximal=0.0) == "plain"
+    rate = lambda **how: noisy(**how).steps.learning_rate
+    assert rate() == rate(momentum=0.1) is not None, "theorems about these two forms read it"
+    assert rate(proximal=0.1) is rate(momentum=0.1, carry_momentum=True) is rate(learning_rate=lambda _: 1.0) is None
     assert fedsgd(loss).steps.clip is None
 
 
