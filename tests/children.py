@@ -61,6 +61,15 @@ def command(*arguments: object) -> None:
         main.main()
 
 
+def refused_command(capsys, *arguments):
+    """What a command says that ends with exit status 2."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stopped:
+        command(*arguments)
+    assert stopped.value.code == 2
+    return capsys.readouterr().err
+
+
 def help_alone(*arguments: str) -> None:
     """`fedjax-priv` shows its help, for which it needs no device."""
     with contextlib.suppress(SystemExit):

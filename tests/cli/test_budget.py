@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from children import command
+from children import command, refused_command
 from fedjax_priv import ledger
 from fedjax_priv.base import ClientData
 from fedjax_priv.cli import budget, commands
@@ -22,15 +22,6 @@ from fedjax_priv.theory import gaussian
 SMALL = ["--num-clients", "8", "--model", "softmax", "--num-steps", "1", "--every", "1"]
 OUTSIDER = "outsider, add/remove"
 NOISY_STEPS = ["--batch-size", 1, "--sample-clip", 1, "--gradient-noise", 1]
-
-
-def refused(capsys, *arguments):
-    """What a command says that ends with exit status 2."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stopped:
-        command(*arguments)
-    assert stopped.value.code == 2
-    return capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +104,7 @@ def test_a_finished_run_of_which_nothing_is_proved_is_read_from_a_disk_that_cann
     assert "fedavg, 1 rounds" in capsys.readouterr().out
     place = tmp_path / "kept" / LEDGER
     place.unlink()
-    said = refused(capsys, *run, "--resume")
+    said = refused_command(capsys, *run, "--resume")
     assert said == f"fedjax-priv: [Errno 30] cannot write the ledger, Read-only file system: '{place}'\n"
 
 
@@ -126,9 +117,9 @@ def test_a_ledger_that_was_cut_is_written_again(kept):
 
 
 def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
-    assert "is not the folder of a run" in refused(capsys, "ledger", tmp_path)
+    assert "is not the folder of a run" in refused_command(capsys, "ledger", tmp_path)
     (tmp_path / "manifest.json").write_text("{}")
-    said = refused(capsys, "ledger", tmp_path)
+    said = refused_command(capsys, "ledger", tmp_path)
     assert "writes it when a run has ended; points of a sweep have epsilon" in " ".join(said.split())
 
 
@@ -148,7 +139,7 @@ def test_a_folder_without_a_ledger_is_one_line(tmp_path, capsys):
 def test_a_broken_ledger_is_one_line(kept, tmp_path, capsys, change, said):
     (tmp_path / "manifest.json").write_text("{}")
     (tmp_path / LEDGER).write_text(change(json.loads((kept / LEDGER).read_text())))
-    line = refused(capsys, "ledger", tmp_path)
+    line = refused_command(capsys, "ledger", tmp_path)
     assert line.startswith(f"fedjax-priv: {tmp_path / LEDGER} is broken: {said}") and line.count("\n") == 1
 
 
@@ -259,7 +250,7 @@ def test_uploads_lost_leave_what_is_seen_of_each_alone(arguments, option, distan
     ],
 )
 def test_bad_budgets_are_one_line_and_leave_nothing(arguments, message, capsys, tmp_path):
-    said = refused(capsys, "run", *arguments, *SMALL, "--rounds", 3, "--folder", tmp_path / "kept")
+    said = refused_command(capsys, "run", *arguments, *SMALL, "--rounds", 3, "--folder", tmp_path / "kept")
     assert message in said and not (tmp_path / "kept").exists()
     assert len([line for line in said.splitlines() if "programs are kept" not in line]) == 1
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.flatten_util import ravel_pytree
 
-from children import Child, command, help_alone
+from children import Child, command, help_alone, refused_command
 from fedjax_priv import data, models, systems
 from fedjax_priv.cli import commands
 from fedjax_priv.keys import named
@@ -20,15 +20,6 @@ from fedjax_priv.runs.records.run_list import summaries
 
 SMALL = ["--num-clients", "8", "--model", "softmax", "--no-exact", "--num-steps", "1", "--every", "1"]
 DIGITS = data.digits()
-
-
-def refused(capsys, *arguments):
-    """What a command says that ends with exit status 2."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stopped:
-        command(*arguments)
-    assert stopped.value.code == 2
-    return capsys.readouterr().err
 
 
 def accuracy(params):
@@ -63,8 +54,8 @@ def test_a_run_leaves_its_folder_and_its_table(folder):
 def test_a_run_that_is_there_is_read_or_refused_but_never_lost(folder, capsys):
     same = ["run", "fedavg", *SMALL, "--rounds", 2, "--folder", folder]
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert "is not empty: choose another name, or resume" in refused(capsys, *same)
-    other = refused(capsys, *same, "--resume", "--learning-rate", 0.2)
+    assert "is not empty: choose another name, or resume" in refused_command(capsys, *same)
+    other = refused_command(capsys, *same, "--resume", "--learning-rate", 0.2)
     assert "holds another run and cannot be resumed: learning_rate is 0.2, was 0.1\n" in other
     command(*same, "--resume")
     assert f"{accuracy(run_folder.load(folder).params.values):.4g}" in capsys.readouterr().out
@@ -76,7 +67,7 @@ def test_runs_are_listed(folder, capsys, tmp_path):
     assert "kept    fedavg  finished  2/2" in capsys.readouterr().out
     (entry,) = json.loads((tmp_path / "list.json").read_text())
     assert (entry["folder"], entry["status"], entry["rounds"]) == (str(folder), "finished", 2)
-    assert "root must be a folder, got missing" in refused(capsys, "list", "missing")
+    assert "root must be a folder, got missing" in refused_command(capsys, "list", "missing")
 
 
 def test_a_sweep_runs_each_point_with_its_values(capsys, tmp_path):
@@ -105,7 +96,7 @@ def test_an_axis_that_shapes_depend_on_is_compiled_value_by_value(capsys, tmp_pa
     table = tmp_path / "table.json"
     shared = [word for word in SMALL if word != "--no-exact"]
     sparse = ["sweep", "sparse_secagg", *shared, "--elide", "--rounds", 1, "--axis", "alpha=0.1,0.5"]
-    said = refused(capsys, *sparse, "--folder", tmp_path / "a")
+    said = refused_command(capsys, *sparse, "--folder", tmp_path / "a")
     assert "alpha must be a number known before" in said and said.endswith("got a tracer; add --static alpha\n")
     sweep = ["sweep", "rcgd_ef", *shared, "--rounds", 1, "--axis", "ratio=0.1,0.5"]
     command(*sweep, "--static", "ratio", "--folder", tmp_path / "b", "--json", table)
@@ -232,7 +223,7 @@ def test_a_run_that_is_broken_off_is_one_line(monkeypatch, capsys, error, code, 
 )
 def test_bad_input_is_one_line_and_leaves_nothing(monkeypatch, capsys, tmp_path, arguments, message):
     monkeypatch.chdir(tmp_path)
-    said = refused(capsys, *arguments)
+    said = refused_command(capsys, *arguments)
     assert said.startswith(f"fedjax-priv: {message}") and said.count("\n") == 1
     assert not [*tmp_path.iterdir()]
 
