@@ -37,7 +37,7 @@ from fedjax_priv.systems.releases import OverTheAir
 from fedjax_priv.theory import _by_user, wireless
 from fedjax_priv.theory.sampled_gaussian import Neighbours
 
-UNLIKE = "coins decide who is in the cohort, and power or its limits differ between clients: no accountant"
+UNLIKE = "coins decide who is in the cohort, and power, its limits or chances differ between clients: no accountant"
 UNEQUAL = "users toss coins and their noise variances differ: the accountant of coins is for one"
 LEAVES = "one user, of which all else that is known stays as it is, is not there"
 DELTA_LOCAL = 1e-5
@@ -92,6 +92,11 @@ def _is_for_each(release: OverTheAir) -> bool:
     return any(np.unique(np.asarray(each)).size > 1 for each in (release.power, release.truncation))
 
 
+def _are_alike(p: np.ndarray) -> bool:
+    """Whether those that the coins left out have the chances of places, too: a place of 0 may be one client's alone."""
+    return bool(((p == p[:, :1]) & (p > 0)).all())
+
+
 def _forgets(question: Question) -> bool:
     return question.steps is not None and question.steps.form in FORGETTING
 
@@ -132,6 +137,8 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return none("the power limit scales noise by gradient norms (eq. 26), which no theorem covers")
     clip, receiver_noise = np.array([release.clip, release.receiver_noise], np.float64).tolist()
     about = wireless.Round(size, _shape(p), clip, variance if public else float(variance[0, 0]), receiver_noise)
+    if not public and is_filled(question) and (_is_for_each(release) or not _are_alike(p)):
+        return none(UNLIKE)
     if release.access == "orthogonal":
         return _orthogonal(release, question, p, about, c)
     if sat_out(question.run):
@@ -145,8 +152,6 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
     if public:
         assert neighbours != "add/remove"  # it is public, too, who is there
         return public_senders(release, question, size, about, c, neighbours)
-    if is_filled(question) and (_is_for_each(release) or (p != p[:, :1]).any()):
-        return none(UNLIKE)
     return in_turns(
         question,
         lambda one, rounds: _sampled(
@@ -208,6 +213,11 @@ def _orthogonal(release: OverTheAir, question: Question, p: np.ndarray, about: w
         return none(TOO_LOUD)
     if _is_public(p):
         return public_links(question, p.shape[1], about, c)
+    return in_turns(question, lambda one, rounds: _seen_coins(one, p[rounds], about, c[rounds]))
+
+
+def _seen_coins(question: Question, p: np.ndarray, about: wireless.Round, c: np.ndarray) -> Figure:
+    """Users toss coins that the server sees."""
     delta, least = question.delta, _number(about.receiver_noise / c**2)
     users = [
         about._replace(num_users=1, participation=own.T, receiver_noise=least)

@@ -9,7 +9,7 @@ from scipy import signal, stats
 from fedjax_priv import systems
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import cyclic_poisson, poisson
+from fedjax_priv.clients import cyclic_poisson, only_if, poisson
 from fedjax_priv.ledger import epsilon_by_round, ledger, planned, worst
 
 N, D, L, N0, DELTA, KEY = 3, 2, 0.5, 0.3, 1e-4, jax.random.key(0)
@@ -85,8 +85,8 @@ CLIENTS, RATE = 60, 0.2
 
 def filled(draw, rounds, **how):
     system = systems.compose(
-        sending(jnp.zeros((CLIENTS, D))), num_clients=CLIENTS, channel="multiple_access", private="local", clip=L,
-        cohort=draw, mesh=None, **{"noise_variance": 0.0, "receiver_noise": N0, **how},
+        sending(jnp.zeros((CLIENTS, D))), num_clients=CLIENTS, private="local", clip=L, cohort=draw, mesh=None,
+        **{"channel": "multiple_access", "noise_variance": 0.0, "receiver_noise": N0, **how},
     )  # fmt: skip
     run = planned(system, KEY, jnp.zeros(D), no_samples(CLIENTS), rounds=rounds)
     assert run.sizes["client"] < CLIENTS
@@ -127,3 +127,20 @@ def test_no_figure_where_secret_clients_differ_in_power():
     for how in ({}, {"noise_variance": 0.1, "power_control": "bound"}):
         _, _, found = filled(poisson(RATE), 1, snr_db=power, **how)
         assert found.epsilon is None and "coins decide who is in the cohort" in found.why
+
+
+def test_on_a_link_of_its_own_a_client_has_a_part_in_the_turns_of_its_group():
+    system, run, found = filled(cyclic_poisson(RATE, 3), 5, channel="orthogonal", noise_variance=0.2)
+    told = attained(worst(found), [link(RATE, L / np.sqrt(N0 + 0.2))] * 2)
+    assert 0.95 * DELTA < told < 1.01 * DELTA
+    after = epsilon_by_round(system, run, no_samples(CLIENTS), delta=DELTA)[0].values
+    assert after[0] == after[2] < after[3] == after[4] == pytest.approx(worst(found), rel=1e-3)
+
+
+@pytest.mark.parametrize("channel", ["multiple_access", "orthogonal"])
+@pytest.mark.parametrize("silent", [lambda client: client % 2 == 0, lambda client: client >= 1])
+def test_no_figure_where_secret_clients_differ_in_their_chances(channel, silent):
+    """Places of clients that cannot send say nothing of those that are not in the cohort."""
+    draw = only_if(poisson(RATE), lambda who: jnp.where(silent(who.client), 0.0, 1.0))
+    _, _, found = filled(draw, 3, channel=channel, noise_variance=0.2)
+    assert found.epsilon is None and "chances differ between clients" in found.why
