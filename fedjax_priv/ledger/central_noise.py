@@ -76,7 +76,7 @@ def _entry(view: str, who: str, proved: Figure, neighbours: Neighbours, whole: b
 def _gaussian_for(release: CentralNoise, neighbours: Neighbours, *, hidden: bool) -> bool:
     """Whether the figure of all rounds is that of one Gaussian mechanism, whoever takes part."""
     if release.correlation is not None:
-        return not (hidden and correlated_noise.amplified(release, neighbours))
+        return not (hidden and correlated_noise.amplified(release))
     return release.participation.sampling == "everyone" or (hidden and release.participation.sampling == "separated")
 
 

@@ -115,10 +115,10 @@ def _uncovered(release: CentralNoise) -> str:
     return ""
 
 
-def amplified(release: CentralNoise, neighbours: Neighbours) -> bool:
+def amplified(release: CentralNoise) -> bool:
     """Whether coins that nobody sees amplify privacy."""
     who, about = release.participation, release.correlation
-    if who.sampling not in ("cyclic_poisson", "poisson") or neighbours == "replacement":
+    if who.sampling not in ("cyclic_poisson", "poisson"):
         return False
     return isinstance(about, correlations.Banded) and len(about.coefficients) <= who.separation
 
@@ -126,12 +126,13 @@ def amplified(release: CentralNoise, neighbours: Neighbours) -> bool:
 def _by_coins(release: CentralNoise, schedule: Schedule, delta: float, neighbours: Neighbours) -> Figure | None:
     """The figure of cyclic Poisson sampling, where it applies."""
     who, about = release.participation, release.correlation
-    if not amplified(release, neighbours):
+    if not amplified(release):
         return None
     ((one, k),) = correlated_noise.by_coins(round_of(release), about.coefficients, schedule)
+    proof = "; replacement: theory.sampled_gaussian.rounds" if neighbours == "replacement" else ""
     why = (
         f"{k} rounds by coins of rate {who.rate:g} in {who.separation} groups, z over the norm of a column "
-        f"{one.noise_multiplier:.5g} (Choquette-Choo et al. 2023)"
+        f"{one.noise_multiplier:.5g} (Choquette-Choo et al. 2023{proof})"
     )
     return Figure(_composed(one, k, delta, neighbours), delta, why)
 

@@ -1,4 +1,6 @@
-"""Figures of correlated noise, against theory called by hand, and where there is none."""
+"""Figures of correlated noise, against theory called by hand and mixtures on a grid, and where there is none."""
+
+import itertools
 
 import numpy as np
 import pytest
@@ -70,11 +72,38 @@ def test_coins_amplify_for_those_who_do_not_see_them():
     assert cyclic(neighbours="add/remove", hidden=True) == pytest.approx(7.0466, abs=2e-3)
     assert cyclic(hidden=True) == cyclic(neighbours="add/remove", hidden=True)
     assert cyclic() == cyclic(neighbours="add/remove") == pytest.approx(91.817, abs=6e-4)
-    assert cyclic(neighbours="replacement", hidden=True) == pytest.approx(gaussian.epsilon(DELTA, 20.0))
+    assert cyclic(neighbours="replacement") == pytest.approx(gaussian.epsilon(DELTA, 20.0))
     capped = CYCLIC._replace(capacity=60)
     assert eps(noise, capped, "add/remove", rounds=1000, z=1.0, hidden=True) == pytest.approx(7.0466, abs=2e-3)
     wider = banded(cn.square_root(11))  # more bands than groups: no amplification is proved
     assert eps(wider, CYCLIC, rounds=1000, hidden=True) == eps(wider, CYCLIC, rounds=1000)
+
+
+def attained(eps, column, z, rate, other):
+    """delta at eps, in the worse order, of the seeds of four rounds, of which a client has the coins of 0 and 2.
+
+    Its update is 1 in one input and `other` in the second. Densities are over the plane of its two columns.
+    """
+    matrix = np.array([[column[t - s] if 0 <= t - s < len(column) else 0 for s in range(4)] for t in range(4)]) / z
+    moved = np.linalg.qr(matrix[:, [0, 2]]).R
+    line = np.linspace(-10, 10, 801)
+    points = np.stack(np.meshgrid(line, line), axis=-1)
+
+    def law(update):
+        shifts = ((np.array(coins), moved @ coins * update) for coins in itertools.product((0, 1), repeat=2))
+        chance = lambda coins: np.prod(np.where(coins, rate, 1 - rate))
+        return sum(chance(coins) * np.exp(-((points - by) ** 2).sum(-1) / 2) / (2 * np.pi) for coins, by in shifts)
+
+    one, two = law(1), law(other)
+    over = lambda first, second: np.maximum(first - np.exp(eps) * second, 0).sum() * (line[1] - line[0]) ** 2
+    return max(over(one, two), over(two, one))
+
+
+@pytest.mark.parametrize(("neighbours", "other"), [("add/remove", 0), ("zero-out", 0), ("replacement", -1)])
+@pytest.mark.parametrize(("column", "rate"), [((1.0, -0.4), 0.3), ((1.0, 0.7), 0.6)])
+def test_coins_of_two_turns_attain_their_figure(column, rate, neighbours, other):
+    found = eps(banded(column), Participation("cyclic_poisson", rate, 2), neighbours, rounds=4, z=1.2, hidden=True)
+    assert attained(found, column, 1.2, rate, other) == pytest.approx(DELTA, rel=2e-3)
 
 
 def test_no_theorem_no_number():

@@ -72,9 +72,10 @@ def by_coins(one: Round, column: Column, schedule: Schedule) -> Rounds:
     """The rounds of `sampled_gaussian` that a run with banded C costs, if groups of clients take turns to toss coins.
 
     Clients form b fixed, public groups; in round t the clients of group t mod b toss a coin. So a client has
-    ceil(n / b) chances. If C has at most b bands, their columns are orthogonal, and each chance is a Poisson-sampled
-    Gaussian whose multiplier is sigma divided by the norm of a column, for add/remove and zero-out (Choquette-Choo et
-    al. 2023, arXiv 2306.08153, cyclic Poisson sampling). For an adversary that sees who takes part, use `epsilon`.
+    ceil(n / b) chances. If C has at most b bands, no two of their columns are in the same rounds, and each chance is a
+    Poisson-sampled Gaussian whose multiplier is sigma divided by the norm of a column (Choquette-Choo et al. 2023,
+    arXiv 2306.08153, cyclic Poisson sampling, for add/remove). Replacement has the profile of `sampled_gaussian`, since
+    a chance moves the seeds by the column times the update. For an adversary that sees who takes part, use `epsilon`.
 
     Args:
       one: sigma of the seeds, rate q of a coin, and capacity; its population is the number of clients of a group.
