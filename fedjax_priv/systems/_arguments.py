@@ -4,12 +4,14 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
-from numpy.typing import ArrayLike
+from jax.core import Tracer
+from jax.typing import ArrayLike
+from jaxtyping import Array, PyTree
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Aggregator, Draw
+from fedjax_priv.base import Aggregator, Draw, Key, Received
 from fedjax_priv.base.byzantine_clients import check_mask, how_many
 from fedjax_priv.clients import everyone, sample
 from fedjax_priv.crypto import field
@@ -83,6 +85,27 @@ def secure_cohort(num_clients: int, cohort_size: int | None) -> int:
 def loss_rate(dropout: float | Array) -> float | Array:
     """A probability in [0, 1); a traced one outside is NaN."""
     return _validate.fraction(below_one=True, dropout=dropout)
+
+
+def leave_rate(leave: float | Array) -> float | Array:
+    """`loss_rate` of clients that are gone when shares are opened."""
+    return _validate.fraction(below_one=True, leave=leave)
+
+
+def unless_unknown(rule: Aggregator, *settings: ArrayLike) -> Aggregator:
+    """The rule, whose direction is NaN where a setting that is traced is: noise alone would move the model.
+
+    Such a setting decides who comes or is lost, and a rule that needs no rows misses nobody.
+    """
+    if not (traced := [value for value in settings if isinstance(value, Tracer)]):
+        return rule
+    known = jnp.stack([jnp.isfinite(value).all() for value in traced]).all()
+
+    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
+        direction, state = rule.apply(key, state, received)
+        return jnp.where(known, direction, jnp.nan), state
+
+    return rule._replace(apply=apply)
 
 
 def population_of(

@@ -218,6 +218,18 @@ def test_secure_sums_of_few_clients_that_come_by_coins_are_opened():
     assert (number > protocol.group_size / 2).mean() < 0.01
 
 
+@pytest.mark.parametrize(("name", "secure"), [("dropout", False), ("dropout", True), ("leave", True)])
+def test_a_loss_that_is_traced_and_out_of_range_fails_the_round(name, secure):
+    """All uploads are lost then, and noise alone would be a round like any other."""
+
+    def status(chance):
+        system = made(noise_multiplier=1.0, secure=secure, **{name: chance})
+        return system.step(KEY, system.init(KEY, jnp.zeros(D), DATA), DATA)[1].status
+
+    found = [int(jax.jit(status)(chance)) for chance in (0.1, 1.0, -0.1, jnp.nan)]
+    assert found == [0, *[Status.NOT_FINITE] * 3]
+
+
 def test_noise_of_a_round_that_failed_is_not_drawn_again():
     counting = ServerNoise(lambda d: jnp.int32(0), lambda key, state, d: (jnp.full(d, state, jnp.float32), state + 1))
     broken = optax.GradientTransformation(lambda p: (), lambda g, s, p=None: (jnp.nan * g, s))

@@ -256,6 +256,17 @@ def test_a_mean_time_that_is_traced_and_out_of_range_fails_the_round(how, per_cl
         assert int(status(times(bad))) in (Status.NOT_FINITE, Status.NOT_RECOVERED)
 
 
+def test_a_loss_that_is_traced_and_out_of_range_fails_a_round_of_noise():
+    data = targets(12, 5)
+
+    @jax.jit
+    def status(dropout):
+        one = system_of(dropout=dropout, noise_multiplier=1.0, clip=1.0)
+        return one.step(jax.random.key(0), one.init(jax.random.key(0), jnp.zeros(5), data), data)[1].status
+
+    assert [int(status(chance)) for chance in (0.1, 1.0, -0.1)] == [0, Status.NOT_FINITE, Status.NOT_FINITE]
+
+
 test_bad_arguments = refuses(
     lambda how: system_of(**how),
     (dict(concurrency=11), "concurrency must be at most 10, as of 12 clients up to 2 are in the buffer, got 11"),

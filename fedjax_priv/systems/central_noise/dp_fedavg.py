@@ -8,7 +8,7 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
-from fedjax_priv.systems._arguments import MASKS, Masked, loss_rate, nobody_asked
+from fedjax_priv.systems._arguments import MASKS, Masked, leave_rate, loss_rate, nobody_asked, unless_unknown
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems._shared_layers import one_sum
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
@@ -136,7 +136,7 @@ def dp_fedavg(
         local=parts.local,
         layers=layers._replace(caveats=(*layers.caveats, *CAVEATS)),
         channel=channel,
-        aggregate=parts.aggregate,
+        aggregate=unless_unknown(parts.aggregate, loss_rate(dropout), leave_rate(leave)),
         num_clients=num_clients,
         release=release,
         **run,

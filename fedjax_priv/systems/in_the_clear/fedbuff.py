@@ -3,20 +3,18 @@
 import math
 from typing import Literal, get_args
 
-import jax.numpy as jnp
-from jax.core import Tracer
 from jax.typing import ArrayLike
-from jaxtyping import Array, PyTree
+from jaxtyping import Array
 
 from fedjax_priv import _validate
-from fedjax_priv.base import Aggregator, Algorithm, Draw, Key, Layer, Local, Received
+from fedjax_priv.base import Algorithm, Draw, Layer, Local
 from fedjax_priv.channels import erasure
 from fedjax_priv.clients import buffered, weighed_by_staleness
 from fedjax_priv.clients.asynchronous_draws import check_population
 from fedjax_priv.clients.job_times import JobLaw, job_times
 from fedjax_priv.clients.staleness_factors import mean_factors
 from fedjax_priv.engine.round import federated_round
-from fedjax_priv.systems._arguments import Run, loss_rate, nobody_asked
+from fedjax_priv.systems._arguments import Run, leave_rate, loss_rate, nobody_asked, unless_unknown
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems.in_the_clear.buffer_sums import BufferSum, checked, parts_of
 
@@ -107,29 +105,14 @@ def fedbuff(
         mean_factors(draw.versions, {"staleness_power": staleness_power}, {"weight_levels": weight_levels})
         draw = weighed_by_staleness(draw, staleness_power, levels=weight_levels)
     parts = parts_of(local, about)
+    settings = _validate.array(_validate.positive, mean_time=mean_time), loss_rate(dropout), leave_rate(leave)
     return federated_round(
         cohort=draw,
         channel=erasure(loss_rate(dropout), leave=leave),
         num_clients=num_clients,
-        **parts | {"aggregate": _unless_unknown(mean_time, parts["aggregate"])},
+        **parts | {"aggregate": unless_unknown(parts["aggregate"], *settings)},
         **run,
     )
-
-
-def _unless_unknown(mean_time: ArrayLike, rule: Aggregator) -> Aggregator:
-    """The rule, whose direction is NaN where a mean that is traced is out of range: the schedule alone fails no round.
-
-    Noise makes a direction of no upload at all, and the slowest of many clients is missed by nobody.
-    """
-    if not isinstance(mean_time, Tracer):
-        return rule
-    known = jnp.isfinite(_validate.array(_validate.positive, mean_time=mean_time)).all()
-
-    def apply(key: Key, state: PyTree, received: Received) -> tuple[Array, PyTree]:
-        direction, state = rule.apply(key, state, received)
-        return jnp.where(known, direction, jnp.nan), state
-
-    return rule._replace(apply=apply)
 
 
 def _arrivals(
