@@ -48,7 +48,7 @@ _Seen = Callable[[Neighbours], Figure]
 
 
 def entries(release: CentralNoise, question: Question) -> list[Entry]:
-    """Entries for an outsider, for a client of the round, and for the server; one for each kind of neighbours."""
+    """Entries for an outsider, for a client of the round, and for the server; one for each kind of adjacent inputs."""
     z = float(release.noise_multiplier)
     if not z:
         return [no_guarantee("anybody", ADJACENT["replacement"], "updates are clipped and no noise is added")]

@@ -7,8 +7,8 @@ from typing import Annotated, Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import ArrayLike
 from jaxtyping import Array, PyTree
+from numpy.typing import ArrayLike
 
 from fedjax_priv import _validate
 from fedjax_priv.base import Aggregator, Draw, Key, Received
@@ -92,7 +92,7 @@ def leave_rate(leave: float | Array) -> float | Array:
     return _validate.fraction(below_one=True, leave=leave)
 
 
-def unless_unknown(rule: Aggregator, *settings: ArrayLike) -> Aggregator:
+def unless_unknown(rule: Aggregator, *settings: Any) -> Aggregator:
     """The rule, whose direction is NaN where a setting that is traced is: noise alone would move the model.
 
     Such a setting decides who comes or is lost, and a rule that needs no rows misses nobody.
@@ -204,6 +204,17 @@ def not_together(options: dict[str, Any], instead: str) -> None:
     """
     for name, value in options.items():
         raise ValueError(f"{name} must not be given with {instead}, got {value!r}")
+
+
+def only_default(system: Callable[..., Any], unless: str, **option: Any) -> None:
+    """Refuses an option that has another value than its default: a command line gives all options, used or not.
+
+    Raises:
+      ValueError: it has, or is traced; `unless` is the argument without which it means nothing.
+    """
+    ((name, value),) = option.items()
+    if not _validate.is_same(value, inspect.signature(system).parameters[name].default):
+        raise ValueError(f"{name} must not be given without {unless}, got {value!r}")
 
 
 def nobody_asked(leave: float | Array, instead: str) -> None:

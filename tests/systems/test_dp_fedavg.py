@@ -288,6 +288,8 @@ test_bad_arguments = refused(
             ({"weight_cap": 0.0}, "weight_cap must be a finite number > 0"),
             ({"mean_weight": 1.5}, r"mean_weight must be a number in \(0, 1\], got 1.5"),
             ({"leave": 0.1}, "leave must be 0 with secure=False, got 0.1: nobody is asked for shares"),
+            ({"clip_rate": 0.1}, "clip_rate must not be given without clip_quantile, got 0.1"),
+            ({"count_noise": 2.0}, "count_noise must not be given without clip_quantile, got 2.0"),
             ({"threshold": 2}, "threshold must not be given with secure=False, got 2"),
             ({"cohort_size": 1, "secure": True}, "secure must be False in cohorts of one client"),
         )

@@ -220,6 +220,9 @@ CASES = [
     (SPARSE, {"num_clients": "6", "cohort_size": 2}, "num_clients must be an integer >= 1, got '6'"),
     (channels.gains_from_file, {"path": None}, "path must be the path of a .npy or .npz file, got None"),
     (of("wireless"), {"power_control": "x"}, "power_control must be one of 'gradient', 'bound', 'signal', got 'x'"),
+    *[(part, {"power_control": how}, f"power_control must not be given without snr_db, got '{how}'")
+      for part in (ON_AIR[0], ON_AIR[2]) for how in ("bound", "signal")],
+    (traced(of("dp_fedavg", num_clients=6)), {"clip_rate": 0.2}, "clip_rate must not be given without clip_quantile"),
     (of("sparse_secagg", num_clients=6), {"alpha": 1e-60}, "alpha must be a number that float32 holds"),
     *[(of("wireless", noise_drawn=drawn), {"noise_variance": bad}, "noise_variance must be a finite number >= 0, got")
       for drawn in ("by client", "as one") for bad in (-1.0, "x", None, np.nan)],

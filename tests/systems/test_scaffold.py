@@ -363,6 +363,7 @@ def test_clients_without_samples_send_zeros():
         (dict(dropout=1.0), "dropout must be"),
         (dict(neighbours=2, secure=False), "neighbours must not be given"),
         (dict(leave=0.1, secure=False), "leave must be 0 with secure=False, got 0.1: nobody is asked for shares"),
+        (dict(levels=64.0, secure=False), "levels must not be given without secure, got 64.0$"),
         (dict(secure=True, bind_model=True), "layers must not bind the model"),
     ],
 )

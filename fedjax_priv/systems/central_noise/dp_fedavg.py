@@ -8,7 +8,15 @@ from fedjax_priv.channels import erasure
 from fedjax_priv.engine.round import federated_round
 from fedjax_priv.server_noise import Clipping, ServerNoise, independent
 from fedjax_priv.server_noise.sum_with_noise import FLOAT32_CAVEAT
-from fedjax_priv.systems._arguments import MASKS, Masked, leave_rate, loss_rate, nobody_asked, unless_unknown
+from fedjax_priv.systems._arguments import (
+    MASKS,
+    Masked,
+    leave_rate,
+    loss_rate,
+    nobody_asked,
+    only_default,
+    unless_unknown,
+)
 from fedjax_priv.systems._known_arguments import of_known_arguments
 from fedjax_priv.systems._shared_layers import one_sum
 from fedjax_priv.systems.central_noise.clipped_sum import Weights, adapted_sum, clipped_sum
@@ -121,9 +129,9 @@ def dp_fedavg(
     if clip_quantile is not None:
         clipping = Clipping(clip, clip_quantile, clip_rate)
         parts = adapted_sum(*about, clipping, count_noise=count_noise, secure=secure)
-    elif count_noise is not None:
-        raise ValueError(f"count_noise must not be given without clip_quantile, got {count_noise}")
     else:
+        only_default(dp_fedavg, "clip_quantile", count_noise=count_noise)
+        only_default(dp_fedavg, "clip_quantile", clip_rate=clip_rate)
         parts = clipped_sum(*about, clip, secure=secure)
     layers = one_sum(sampled.most, parts.levels, masks, secure=secure)
     release = CentralNoise(

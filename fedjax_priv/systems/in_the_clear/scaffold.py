@@ -16,6 +16,7 @@ from fedjax_priv.systems._arguments import (
     everyone_or,
     loss_rate,
     nobody_asked,
+    only_default,
     secure_cohort,
 )
 from fedjax_priv.systems._known_arguments import of_known_arguments
@@ -68,8 +69,8 @@ def scaffold(
         of `federated_round`.
 
     Raises:
-      ValueError: an argument outside its range, options of masks or `leave` without `secure`, or a `local` that
-        `clients.controlled` refuses.
+      ValueError: an argument outside its range, options of masks, `leave` or `levels` without `secure`, or a `local`
+        that `clients.controlled` refuses.
 
     Examples:
       >>> loss = fedjax_priv.losses.softmax_cross_entropy(fedjax_priv.models.mlp((8, 8, 1), 10))
@@ -79,8 +80,10 @@ def scaffold(
     _validate.one_of((True, False), secure=secure)
     size = (secure_cohort if secure else clients_in_round)(num_clients, cohort_size)
     masks, run = MASKS.split(how)
+    _validate.positive(levels=levels)
     if not secure:
         nobody_asked(leave, "secure=False")
+        only_default(scaffold, "secure", levels=levels)
     layers = one_sum(size, levels, masks, secure=secure, exact=exact)
     return federated_round(
         cohort=everyone_or(cohort_size),

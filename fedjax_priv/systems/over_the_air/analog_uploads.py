@@ -18,6 +18,7 @@ from fedjax_priv.layers.analog_alignment import PowerControl, power_left
 from fedjax_priv.layers.channel_symbols import PerUse
 from fedjax_priv.layers.noise_gaussian import one_for_each
 from fedjax_priv.layers.receive_level import Level, Levels, is_one, level_of_cohort
+from fedjax_priv.systems._arguments import only_default
 from fedjax_priv.systems.over_the_air.truncated_draw import truncated
 from fedjax_priv.systems.releases import OverTheAir
 
@@ -75,6 +76,8 @@ def analog_uploads(
     """
     _validate.one_of(("multiple", "orthogonal"), access=access)
     _validate.one_of(get_args(PowerControl), power_control=power_control)
+    if snr_db is None:
+        only_default(analog_uploads, "snr_db", power_control=power_control)
     _validate.one_of((True, False), known_count=known_count)
     _validate.positive(clip=clip)
     _validate.each(_validate.non_negative, noise_variance=noise_variance)

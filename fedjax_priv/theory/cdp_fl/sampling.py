@@ -11,7 +11,7 @@ from fedjax_priv.theory.sampled_gaussian import Round
 def amplified_epsilon(training: Training, delta: Numbers) -> Result:
     """Which eps has one step per round (DP-SGD) on a secret batch, drawn anew without replacement in each round?
 
-    The larger of the two orders of neighbours at each eps (Zhu, Dong and Wang 2022), composed over rounds. One round
+    The larger of both orders of adjacent inputs at each eps (Zhu, Dong and Wang 2022), composed over rounds. One round
     attains it if all other gradients are alike and opposite to that of the sample. More rounds stay a little below: 4%
     after 13 rounds at a rate of 0.1. A batch larger than the data holds all of it. The adversary sees the sum of r
     uploads and must know the noise of none of them; with r = 1 it may be anybody except the device. It does not hold

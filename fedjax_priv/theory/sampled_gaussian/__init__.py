@@ -1,6 +1,6 @@
 """Privacy of Gaussian noise on the sum of a sampled cohort (DP-FedAvg, McMahan, Ramage, Talwar and Zhang 2018).
 
-- `rounds`: a `Round`, its profiles for each sampling and each kind of neighbours, and why they hold.
+- `rounds`: a `Round`, its profiles for each sampling and each kind of adjacent inputs, and why they hold.
 - `accounting`: eps of many rounds, of one or several kinds; noise and rounds for an eps.
 - `central_limit`: an approximation that is no bound, for comparison with figures that were computed with it.
 

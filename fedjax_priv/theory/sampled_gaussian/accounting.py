@@ -38,7 +38,7 @@ def epsilon(delta: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove
 
 
 def delta(epsilon: Numbers, rounds: Rounds, neighbours: Neighbours = "add/remove") -> Result:
-    """The inverse of `epsilon`, at eps >= 0: the larger of the two orders of neighbours.
+    """The inverse of `epsilon`, at eps >= 0: the larger of the two orders of adjacent inputs.
 
     Examples:
       >>> print(f"{delta(1.0, [(Round(noise_multiplier=1.0, rate=0.01), 100)]):.1e}")
