@@ -158,6 +158,14 @@ def test_correlated_noise_is_one_mechanism_for_all_rounds():
     np.testing.assert_allclose(by_round[2:], gaussian.epsilon(DELTA, np.sqrt([1.25, 2.25, 2.5, 2.5]) / Z), rtol=1e-6)
 
 
+def test_coins_under_correlated_noise_leave_no_gaussian_mechanism_but_for_who_sees_them():
+    found = entries(sampling_rate=0.25, separation=2, noise=TWO_BANDS)
+    whole = {(entry.view, entry.neighbours): entry.gaussian for entry in found[:-1]}
+    assert whole == {(view, kind): view == "device" for view, kind in whole} and len(whole) == 4
+    eps = figures(found)
+    assert eps["outsider", "replacement"] < eps["device", "replacement"] / 2
+
+
 def test_eps_after_each_round_ends_at_the_figure():
     ways: list[dict[str, Any]] = [{"sampling_rate": 0.25}, {"cohort_size": 2}, {"cohort_size": 2, "separation": 3}]
     for how in ways:

@@ -144,3 +144,16 @@ def test_no_figure_where_secret_clients_differ_in_their_chances(channel, silent)
     draw = only_if(poisson(RATE), lambda who: jnp.where(silent(who.client), 0.0, 1.0))
     _, _, found = filled(draw, 3, channel=channel, noise_variance=0.2)
     assert found.epsilon is None and "chances differ between clients" in found.why
+
+
+@pytest.mark.parametrize(
+    ("chances", "alike"), [([[0.3, 0.3], [0.2, 0.2]], True), ([[0.3, 0.3], [0, 0]], False), ([[0.3, 0]] * 2, False)]
+)
+@pytest.mark.parametrize("channel", ["multiple_access", "orthogonal"])
+def test_places_of_a_filled_cohort_are_alike_in_each_round(chances, alike, channel):
+    """A round in which no place can send may be one in which a client outside the cohort could."""
+    system, run, _ = filled(poisson(RATE), 2, channel=channel, noise_variance=0.2)
+    p = np.repeat(chances, run.sizes["client"] // 2, axis=1)
+    run = run.assign(join_probability=(("round", "client"), p))
+    found = ledger(system, run, no_samples(CLIENTS), delta=DELTA)[0].proved
+    assert (found.epsilon is not None) == alike
