@@ -39,7 +39,7 @@ def arrange(cohort: Cohort, key: Key | None = None) -> Circle:
     tie = jnp.zeros(n, jnp.uint32) if key is None else jax.random.bits(key, (n,), jnp.uint32)
     order = jnp.lexsort((tie, ~cohort.selected, cohort.group))
     place = jnp.zeros_like(order).at[order].set(jnp.arange(n))
-    start = jnp.searchsorted(cohort.group[order], cohort.group, side="left")
+    start = jax.ops.segment_min(place, cohort.group, n)[cohort.group]
     return Circle(order, place, start, in_group(cohort.selected, cohort.group))
 
 
