@@ -31,6 +31,7 @@ SYSTEMS = ("fedavg", "secagg", "sparse_secagg", "cdp_fl", "fedrep", "wireless")
 CASES = [f"{system}-{target}-{n}" for n in (100, 1_000) for target in TARGETS for system in SYSTEMS]
 CASES += [f"{system}-h200-100" for system in ("lightsecagg", "one_shot_secagg", "flamingo", "thresholded_secagg")]
 CASES += ["fedavg_uneven-h200-1000", "fedavg_cnn-h200-100", "fedavg_cnn-tpu-100", f"sparse_secagg-h200-{10_000}"]
+CASES += ["lightsecagg-h200-1000"]
 SHAPE, SAMPLES, STEPS, BATCH = (28, 28, 1), 60, 3, 20
 MOST_SAMPLES = 600
 IN_FIXED_ORDER: dict[str, str | bool] = {"xla_gpu_deterministic_ops": True, "xla_gpu_enable_triton_gemm": False}

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Int32, UInt32
+from jaxtyping import Array, Int32, UInt32, UInt64
 
 from fedjax_priv.engine.side_by_side import by_platform
 
@@ -63,10 +63,14 @@ def product(a: Words, b: Words) -> tuple[Array, Array]:
 def mul(a: Words, b: Words) -> Array:
     """a b, exact."""
     with jax.enable_x64(True):
-        total = _widened(a) * _widened(b)
-        for _ in range(2):  # high 2**32 + low = 5 high + low: below 2**35, then below 2**32 + 30
-            total = (total >> np.uint64(32)) * np.uint64(_FIVE) + (total & np.uint64(2**32 - 1))
-        return _narrowed(lax.min(total, total - np.uint64(Q)))  # below q, total - q wraps to a larger number
+        return reduced(_widened(a) * _widened(b))
+
+
+def reduced(total: UInt64[Array, "..."]) -> Array:
+    """The element congruent to a uint64, where `jax_enable_x64` is set."""
+    for _ in range(2):  # high 2**32 + low = 5 high + low: below 2**35, then below 2**32 + 30
+        total = (total >> np.uint64(32)) * np.uint64(_FIVE) + (total & np.uint64(2**32 - 1))
+    return _narrowed(lax.min(total, total - np.uint64(Q)))  # below q, total - q wraps to a larger number
 
 
 def _widened(a: Words) -> Array:

@@ -1,40 +1,25 @@
-"""Products of matrices over F_q, at the rate of products of floating-point numbers.
+"""Products of matrices over F_q, at the rate of products of small numbers.
 
-Elements are cut into limbs, whose products add up to integers that a float holds exactly, in any order. On a CPU these
-are two limbs of 16 bits in float64. Elsewhere they are four of 8 bits in float32, which the shorter factors of TF32 and
-bfloat16 hold, too.
+Elements are cut into limbs, whose products add up to integers that a number holds exactly, in any order. On a CPU these
+are two limbs of 16 bits in float64. Elsewhere they are four of 8 bits, summed in int32.
 """
 
 import functools
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jaxtyping import Array, Float, UInt32
+from jaxtyping import Array, Int32, Int64, UInt32
 
 from fedjax_priv.crypto import field
 from fedjax_priv.engine.side_by_side import by_platform, side_by_side
 
-
-class Limbs(NamedTuple):
-    """How an element is cut."""
-
-    bits: int  # of a limb
-    dtype: Any  # of limbs and of sums of their products
-    exact_terms: int  # products of two limbs whose sum it holds
-
-    @property
-    def count(self) -> int:
-        """Limbs of an element."""
-        return 32 // self.bits
-
-
-HALVES = Limbs(16, jnp.float64, 2**21)
-QUARTERS = Limbs(8, jnp.float32, 2**8)
 MAX_TERMS = 2**14
-"""Of a sum: products of limbs of `QUARTERS` then add up to less than q, and those of `HALVES` to less than 2**46."""
+"""Of a sum: products of bytes then add up to at most 2**30 in magnitude, and those of halves to 2**44."""
+_Times = Callable[[Array], Callable[[Array], Array]]
+"""A matrix, and what it is multiplied by."""
 
 
 def matmul(a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n w"]:
@@ -54,58 +39,69 @@ def matmul(a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n
     """
     if a.shape[1] > MAX_TERMS:
         raise ValueError(f"a must have at most {MAX_TERMS} columns, got {a.shape[1]}")
-    return by_platform(functools.partial(_product, HALVES), functools.partial(_product, QUARTERS), a, b)
+    on_cpu = functools.partial(_in_tiles, _by_halves, 32 * (a.shape[0] + a.shape[1]))
+    elsewhere = functools.partial(_in_tiles, _by_bytes, 20 * a.shape[0] + 12 * a.shape[1])
+    return by_platform(on_cpu, elsewhere, a, b)
 
 
-def _product(limbs: Limbs, a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> UInt32[Array, "n w"]:
-    rows, terms, columns = *a.shape, b.shape[1]
-    chunks = -(-terms // limbs.exact_terms)
-    size = -(-terms // chunks)
+def _in_tiles(times: _Times, column_bytes: int, a: UInt32[Array, "n m"], b: UInt32[Array, "m w"]) -> Array:
+    columns = b.shape[1]
 
     def in_tiles(most: int, a: Array, b: Array) -> Array:
         tiles = -(-columns // most)
         width = -(-columns // tiles)
-        padded = jnp.pad(b, ((0, 0), (0, tiles * width - columns))).reshape(terms, tiles, width)
-        left = _cut(limbs, _cut_terms(a.T, chunks, size)).reshape(chunks, size, -1).swapaxes(1, 2)
-        tile = lambda part: _of_limbs(limbs, left, _cut(limbs, _cut_terms(part, chunks, size)), rows)
-        products = lax.map(tile, jnp.moveaxis(padded, 1, 0))
-        return jnp.moveaxis(products, 0, 1).reshape(rows, -1)[:, :columns]
+        padded = jnp.pad(b, ((0, 0), (0, tiles * width - columns))).reshape(len(b), tiles, width)
+        products = lax.map(times(a), jnp.moveaxis(padded, 1, 0))
+        return jnp.moveaxis(products, 0, 1).reshape(len(a), -1)[:, :columns]
 
-    number_bytes = jnp.dtype(limbs.dtype).itemsize * limbs.count
-    with jax.enable_x64(limbs.dtype == jnp.float64):
-        return side_by_side(in_tiles, number_bytes * (limbs.count * rows + 2 * terms), columns)(a, b)
+    with jax.enable_x64(times is _by_halves):
+        return side_by_side(in_tiles, column_bytes, columns)(a, b)
 
 
-def _cut_terms(a: Array, chunks: int, size: int) -> Array:
-    """Rows in chunks `[c, s, ...]`, zeros after the last."""
-    return jnp.pad(a, ((0, chunks * size - len(a)), (0, 0))).reshape(chunks, size, -1)
+def _by_halves(a: UInt32[Array, "n m"]) -> Callable[[UInt32[Array, "m w"]], UInt32[Array, "n w"]]:
+    """All products of limbs as one product of matrices."""
+    limbs = lambda a: jnp.moveaxis(lax.bitcast_convert_type(_with_signs(a, 16), jnp.int16), -1, 0).astype(jnp.float64)
+    left = limbs(a).reshape(-1, a.shape[1])
+
+    def of_tile(b: Array) -> Array:
+        right = jnp.moveaxis(limbs(b), 0, 1).reshape(len(b), -1)
+        # JAX would turn a stated dtype of the result to float32 under `vmap`, which traces this again.
+        sums = lax.dot_general(left, right, (((1,), (0,)), ((), ())))
+        (low, middle), (other, high) = sums.astype(jnp.int64).reshape(2, len(a), 2, -1).swapaxes(1, 2)
+        return _reduced(low + 5 * high + ((middle + other) << 16))  # 2**32 = 5
+
+    return of_tile
 
 
-def _cut(limbs: Limbs, a: UInt32[Array, "c s w"]) -> Float[Array, "c s l w"]:
-    """The limbs of each element, the lowest first."""
-    shifts = np.arange(0, 32, limbs.bits, dtype=np.uint32)[None, None, :, None]
-    return ((a[:, :, None] >> shifts) & np.uint32(2**limbs.bits - 1)).astype(limbs.dtype)
+def _by_bytes(a: UInt32[Array, "n m"]) -> Callable[[UInt32[Array, "m w"]], UInt32[Array, "n w"]]:
+    """As `a b = sum_j (a 2**(8 j)) b_j`, each limb of the result is one sum; GPUs multiply no unsigned bytes."""
+    shifts = np.arange(0, 32, 8, dtype=np.uint32)
+    alike = jnp.broadcast_to(a[None, :, :, None], (4, *a.shape, 4))  # so that one kernel computes them
+    powers = _with_signs(field.mul(alike, 2 ** shifts[None, None, None]), 8) >> shifts[:, None, None, None]
+    left = lax.bitcast_convert_type(powers.astype(jnp.uint8), jnp.int8).reshape(4 * len(a), -1)
+
+    def of_tile(b: Array) -> Array:
+        right = lax.bitcast_convert_type(_with_signs(b.T, 8), jnp.int8).reshape(b.shape[1], -1)
+        sums = lax.dot_general(left, right, (((1,), (1,)), ((), ())), preferred_element_type=jnp.int32)
+        return _weighed(sums.reshape(4, len(a), -1))
+
+    return of_tile
 
 
-def _of_limbs(
-    limbs: Limbs, left: Float[Array, "c a s"], right: Float[Array, "c s l w"], rows: int
-) -> UInt32[Array, "n w"]:
-    """All products of limbs as one product of matrices, added up by their power of two."""
-    chunks, size, count, width = right.shape
-    # JAX would turn a stated dtype of the result to float32 under `vmap`, which traces this again.
-    products = lax.dot_general(left, right.reshape(chunks, size, -1), (((2,), (1,)), ((0,), (0,))))
-    sums = _added(limbs, products).reshape(count, rows, count, width)
-    total = jnp.zeros((rows, width), jnp.uint32)
-    for power in reversed(range(2 * count - 1)):
-        pairs = [sums[i, :, power - i] for i in range(count) if 0 <= power - i < count]
-        total = field.add(field.mul(total, np.uint32(2**limbs.bits)), functools.reduce(field.add, pairs))
-    return total
+def _with_signs(a: UInt32[Array, "*s"], bits: int) -> UInt32[Array, "*s"]:
+    """An integer congruent to each element, whose limbs of so many bits are written with signs, in two's complement."""
+    half = np.uint32(sum(2 ** (at + bits - 1) for at in range(0, 32, bits)))  # the least limb is -2**(bits - 1)
+    above = a + half
+    return jnp.where(above < half, above + np.uint32(5), above) ^ half  # 2**32 = 5
 
 
-def _added(limbs: Limbs, products: Float[Array, "c a w"]) -> UInt32[Array, "a w"]:
-    """The sum over chunks of terms, as elements."""
-    if limbs == QUARTERS:
-        return products.astype(jnp.uint32).sum(0, dtype=jnp.uint32)
-    wide = products[0].astype(jnp.uint64)  # all terms are one chunk; below 2**46
-    low, high = wide.astype(jnp.uint32), (wide >> np.uint64(32)).astype(jnp.uint32)
-    return field.add(field.canonical(low), np.uint32(5) * high)  # 2**32 = 5
+def _weighed(sums: Int32[Array, "4 n w"]) -> UInt32[Array, "n w"]:
+    """The element with these limbs."""
+    with jax.enable_x64(True):
+        wide = lax.convert_element_type(sums, jnp.int64)
+        return _reduced(functools.reduce(lax.add, [wide[i] << np.int64(8 * i) for i in range(4)]))
+
+
+def _reduced(total: Int64[Array, "n w"]) -> UInt32[Array, "n w"]:
+    """The element congruent to an integer of magnitude below 2**62."""
+    return field.reduced(lax.convert_element_type(total + np.int64(2**30 * int(field.Q)), jnp.uint64))

@@ -17,6 +17,25 @@ def elements(*shape):
     return RNG.integers(0, Q, shape, dtype=np.uint32)
 
 
+LEAST = [Q - 0x80808080, Q - 0x80008000]
+LARGEST = [0x7F7F7F7F, 0x7FFF7FFF]
+"""All of whose limbs, bytes and halves, are the least, or the largest."""
+EDGES = np.array([0, 1, 5, 127, 128, 32_767, 32_768, Q // 2, Q // 2 + 1, Q - 1, Q - 128, Q - 129, Q - 32_769] + [
+    edge + by for edge in LEAST + LARGEST for by in (-6, -5, -1, 0, 1, 5)
+], np.uint32)  # fmt: skip
+
+
+def test_elements_where_limbs_carry():
+    """Each with each, in one sum and in sums of one term, in both forms."""
+    a, b = EDGES[:, None], EDGES[None]
+    all_at_once = np.tile(EDGES, (3, 1)), np.roll(EDGES, 4)[:, None]
+    for left, right in [(a, b), all_at_once]:
+        expected = left.astype(object) @ right.astype(object) % Q
+        assert (product(left, right) == expected).all()
+        with accelerator_forms():
+            assert (product(left, right) == expected).all()
+
+
 @pytest.mark.parametrize(("n", "m", "w"), [(3, 5, 7), (2, 300, 5), (1, 1, 1)])
 def test_products_in_the_field(n, m, w):
     """Against Python integers, with the largest elements in a row and a column."""
@@ -27,9 +46,10 @@ def test_products_in_the_field(n, m, w):
 
 @pytest.mark.parametrize(("terms", "columns"), [(256, 700), (matrix.MAX_TERMS, 9)])
 def test_columns_in_tiles(terms, columns):
-    """The most terms that a float32 sum of limbs holds, and the most there may be; on a CPU there are several tiles."""
-    a, b = np.full((2, terms), Q - 1, np.uint32), elements(terms, columns)
-    b[:, -1] = Q - 1
+    """Up to the most terms there may be, with the largest sums of limbs; on a CPU there are several tiles."""
+    extremes = np.array([Q - 1, *LEAST, *LARGEST], np.uint32)
+    a, b = np.tile(extremes[:, None], (1, terms)), elements(terms, columns)
+    b[:, : len(extremes)] = extremes
     expected = a.astype(object) @ b.astype(object) % Q
     assert (product(a, b) == expected).all()
     with accelerator_forms():
