@@ -26,8 +26,8 @@ BOUNDS: dict[str, Bound] = {
     "cdp_fl-h200-100": Bound(1_430, 0.43e9, 20e9),
     "fedrep-h200-100": Bound(710, 0.3e9, 3.1e9),
     "wireless-h200-100": Bound(170, 0.3e9, 2.5e9),
-    "lightsecagg-h200-100": Bound(2_330, 4.3e9, 21.6e9),
-    "one_shot_secagg-h200-100": Bound(2_810, 0.36e9, 6.4e9),
+    "lightsecagg-h200-100": Bound(2_320, 1.8e9, 8.5e9),
+    "one_shot_secagg-h200-100": Bound(2_810, 0.36e9, 4.1e9),
     "flamingo-h200-100": Bound(1_550, 0.38e9, 16e9),
     "thresholded_secagg-h200-100": Bound(1_390, 0.6e9, 6.9e9),
     "fedavg-tpu-100": Bound(870, 0.1e9, 2.1e9),
@@ -63,5 +63,6 @@ BOUNDS: dict[str, Bound] = {
     "cdp_fl-tpu-1000": Bound(70_980, 6.2e9, 3.4e12),
     "secagg-tpu_2x2-1000": Bound(18_100, 6e9, 900e9),
     "cdp_fl-tpu_2x2-1000": Bound(15_960, 6e9, 870e9),
+    "lightsecagg-h200-1000": Bound(14_200, 4.5e9, 106e9),
     "sparse_secagg-h200-10000": Bound(4_900, 11.5e9, 1.3e12),
 }

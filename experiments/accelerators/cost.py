@@ -4,7 +4,7 @@
 - loops: while loops whose length the compiler does not know, each counted as one turn;
 - bytes: what kernels read and write in memory, each operand and result once. Of an operand that a kernel only slices,
   gathers or updates in place, be it after other arithmetic, the part that it touches;
-- flops: of matrix products and convolutions, 2 for each product and sum;
+- flops: of matrix products and convolutions, 2 for each product and sum; byte_flops: those of products of bytes;
 - operations: numbers that other arithmetic computes, inside kernels, and on which their results depend.
 
 Of a conditional, the dearest branch counts.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from experiments.accelerators.hlo import Line, attribute, computations, num_bytes, sizes
 from experiments.accelerators.loops import turns
-from experiments.accelerators.products import product
+from experiments.accelerators.products import is_of_bytes, product
 
 _FREE = """
 parameter constant tuple get-tuple-element bitcast after-all while conditional call opt-barrier partition-id copy-done
@@ -42,6 +42,7 @@ class Cost(NamedTuple):
     bytes: int = 0
     flops: int = 0
     operations: int = 0
+    byte_flops: int = 0
 
     def plus(self, other: "Cost", times: int = 1) -> "Cost":
         """This and the other one so many times; a loop is counted once."""
@@ -121,9 +122,10 @@ def _needed(inside: list[Line]) -> dict[str, float]:
     return needed
 
 
-def _computed(line: Line, table: dict[str, Line], bodies: dict[str, list[Line]]) -> tuple[int, int]:
-    """Flops of products and operations of other arithmetic, of a kernel and what is fused into it."""
+def _computed(line: Line, table: dict[str, Line], bodies: dict[str, list[Line]]) -> tuple[int, int, int]:
+    """Flops of products, operations of other arithmetic, and flops in bytes, of a kernel and what is fused into it."""
     flops, operations = product(line, table), 0
+    in_bytes = flops if flops and is_of_bytes(line, table) else 0
     if line.op in _ARITHMETIC.split():
         operations = max([elements for elements, _ in sizes(line.shape)], default=0)
         if line.op.startswith("reduce"):
@@ -133,5 +135,5 @@ def _computed(line: Line, table: dict[str, Line], bodies: dict[str, list[Line]])
         within, needed = {one.name: one for one in inside}, _needed(inside)
         for one in inside:
             more = [round(needed[one.name] * number) for number in _computed(one, within, bodies)]
-            flops, operations = flops + more[0], operations + more[1]
-    return flops, operations
+            flops, operations, in_bytes = flops + more[0], operations + more[1], in_bytes + more[2]
+    return flops, operations, in_bytes

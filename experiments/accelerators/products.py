@@ -12,7 +12,7 @@ def product(line: Line, table: dict[str, Line]) -> int:
     """Flops of a matrix product or a convolution, also one that a library computes."""
     target = re.search(r'custom_call_target="([^"]+)"', line.rest)
     library = target[1] if target else ""
-    if line.op == "dot" or "gemm" in library:
+    if line.op == "dot" or "gemm" in library or library.endswith("$matmul"):
         contracted = re.search(r'lhs_contracting_dim(?:s=\{|ensions":\[)([\d",]*)', line.rest)
         first = dims(table[line.operands[0]].shape)
         over = [first[int(d)] for d in re.findall(r"\d+", contracted[1])] if contracted else []
@@ -25,6 +25,11 @@ def product(line: Line, table: dict[str, Line]) -> int:
     elif library.endswith("BackwardFilter"):
         weights, out = out, weights
     return _convolution(out, images, weights, line.rest)
+
+
+def is_of_bytes(line: Line, table: dict[str, Line]) -> bool:
+    """Whether both factors of a product are 8-bit integers, of which accelerators multiply more in a second."""
+    return all(table[name].shape.startswith(("s8[", "u8[")) for name in line.operands[:2])
 
 
 def _convolution(out: str, images: str, weights: str, rest: str) -> int:

@@ -31,8 +31,9 @@ one device).
 - *kernels*: they run one after the other; *asked* is what we want, where it is not reached it is in bold. At
   {micro:g} us for a kernel that waits for another, they alone take *launch*; that time is assumed, not measured, and a
   TPU has no such launches.
-- *floor*: no program with these counts is faster: bytes over bandwidth, flops of products over their peak, on an H200
-  also other operations over the rate of its integer lanes; the largest of them, and which it is.
+- *floor*: no program with these counts is faster: bytes over bandwidth, flops of products over their peak (of bytes,
+  another peak), on an H200 also other operations over the rate of its integer lanes; the largest of them, and which it
+  is.
 - *unknown loops*: loops whose length the compiler does not know, each counted as one turn, so the counts of its row are
   too small. None is asked, but of `_uneven` three: of all clients, of a quarter and of a 16th.
 
@@ -87,7 +88,7 @@ def _line(case: str, row: dict[str, Any]) -> str:
     system, name, clients = case.split("-")
     target, asked = TARGETS[name], ASKED.get(case)
     missed = asked is not None and row["kernels"] > asked
-    seconds, by = floor(target, row["bytes"], row["flops"], row["operations"])
+    seconds, by = floor(target, row["bytes"], row["flops"], row["operations"], row.get("byte_flops", 0))
     cells = [
         system, name, f"{int(clients):,}", f"**{row['kernels']:,}**" if missed else f"{row['kernels']:,}",
         "" if asked is None else f"{asked:,}",

@@ -191,6 +191,22 @@ def test_a_batched_product_as_tpus_write_it():
     assert cost(TPU).flops == 25 * 2 * 20 * 30 * 10
 
 
+OF_BYTES = """ENTRY %e (a: s8[20,30], b: s8[30,10]) -> s32[20,10] {
+  %a = s8[20,30]{1,0} parameter(0)
+  %b = s8[30,10]{1,0} parameter(1)
+  ROOT %c = s32[20,10]{1,0} dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+"""
+
+
+def test_products_of_bytes_are_counted_apart_too():
+    assert cost(OF_BYTES) == Cost(1, bytes=600 + 300 + 800, flops=2 * 20 * 30 * 10, byte_flops=2 * 20 * 30 * 10)
+    assert cost(OF_BYTES.replace("b: s8", "b: s32").replace("%b = s8", "%b = s32")).byte_flops == 0
+    library = 'custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", of={"lhs_contracting_dimensions":["1"]}'
+    by_a_library = OF_BYTES.replace("dot(%a, %b), lhs_contracting_dims={1}, rhs_contracting_dims={0}", library)
+    assert cost(by_a_library) == cost(OF_BYTES)
+
+
 @pytest.mark.parametrize(("way", "shape"), [("InputBackward", "5,8,9,7"), ("FilterBackward", "3,2,7,4")])
 def test_convolutions_of_a_library_are_counted_whichever_way_they_go(way, shape):
     """The same products forward and in both gradients: of 5 images, 8x9, 7 to 4 channels, 3x2 without padding."""
@@ -230,6 +246,7 @@ def test_a_floor_is_the_largest_of_its_quotients():
     assert floor(h200, 4.8e12, 0, 0) == (1.0, "memory") and floor(h200, 0, 990e12, 0) == (2.0, "products")
     assert floor(h200, 0, 0, 3 * 132 * 64 * 1.98e9) == (3.0, "operations")
     assert floor(tpu, 819e9, 0, 1e30) == (1.0, "memory"), "its rate of other operations is not published"
+    assert floor(h200, 0, 495e12 + 2 * 1979e12, 0, 2 * 1979e12) == (3.0, "products")
 
 
 def test_rows_of_the_table_keep_their_bounds():
