@@ -17,8 +17,9 @@ def alie(z: float | Array | None = None, *, ddof: int = 0, sign: int = -1) -> At
     ByzFL's `ALittleIsEnough` is `alie(1.5, ddof=1, sign=1)`.
 
     Args:
-      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, `baruch_z` of the
-        clients and the Byzantine clients that take part, which may be below 0 or not finite.
+      z: distance from the honest mean in standard deviations, >= 0, may be traced; if not given, as Baruch et al.
+        compute it from the numbers of clients and of Byzantine clients that take part, which may be below 0 or not
+        finite.
       ddof: 0 for the standard deviation of a population, 1 for that of a sample.
       sign: side of the mean: -1 below it, 1 above it.
 
