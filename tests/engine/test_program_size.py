@@ -16,11 +16,11 @@ MASKED = dict(num_clients=N, dropout=0.3)
 MOST = {
     "fedavg": (930, 0, systems.fedavg),
     "fedavg, lossy": (1290, 6, functools.partial(systems.fedavg, dropout=0.3)),
-    "secagg": (5540, 15, functools.partial(systems.secagg, **MASKED)),
-    "sparse_secagg": (5950, 15, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
+    "secagg": (5320, 13, functools.partial(systems.secagg, **MASKED)),
+    "sparse_secagg": (5740, 13, functools.partial(systems.sparse_secagg, alpha=0.5, **MASKED)),
     "fedrep": (
-        7200,
-        31,
+        6610,
+        28,
         functools.partial(systems.fedrep, num_params=D, ratio=0.5, aggregate=aggregators.coordinate_median(), **MASKED),
     ),
     "wireless": (
