@@ -124,6 +124,16 @@ def test_random_proposals_cover_what_independent_sets_do():
     assert abs(np.mean(sizes) - expected) < 5 * np.std(sizes) / np.sqrt(4000)
 
 
+@pytest.mark.parametrize("d", [5, 12, 40, 1000])
+def test_the_union_is_sorted_and_padded_to_the_most_there_can_be(d):
+    rng = np.random.default_rng(d)
+    for _ in range(20):
+        proposals = np.stack([rng.permutation(d)[:4] for _ in range(6)]).astype(np.int32)
+        expected = np.full(min(24, d), d)
+        expected[: len(np.unique(proposals))] = np.unique(proposals)
+        assert union(jnp.array(proposals), d).tolist() == expected.tolist()
+
+
 @pytest.mark.parametrize("forged", [[3, 3, 5], [0, 1, D], [-1, 2, 4]])
 def test_an_illegal_proposal_is_dropped_and_honest_ones_are_not(forged):
     attack = lambda key, v, proposals, honest: jnp.broadcast_to(jnp.array(forged, jnp.int32), proposals.shape)
