@@ -112,9 +112,9 @@ def of_row(name: str, one: Finding) -> list[Claim]:
 
 
 def judged(kind: str, claim: Claim, one: Finding) -> Claim:
-    """Nothing follows for a figure that these trials could not contradict, whatever they had shown."""
+    """Nothing follows for a figure that these trials could not contradict; a test at other deltas may have done so."""
     needed = one.untestable.get(kind)
-    if needed is None:
+    if needed is None or kind in one.contradicts:
         return claim
     trials = f"{needed:,} trials" if needed < NEVER else "more trials than there can be"
     return untestable(claim, f"at most {one.limit:.3g} could have been shown: it takes {trials}")

@@ -90,4 +90,4 @@ def caught(name: str, one: Finding) -> Claim:
         f"{one.counted}; shown by: {one.look}; at most {one.limit:.3g} could have been shown; {verdict(one)}",
         Source.OURS,
     )  # fmt: skip
-    return claim if claim.verdict else judged("proved", claim, one)
+    return judged("proved", claim, one)

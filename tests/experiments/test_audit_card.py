@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from experiments.audit.all_systems import WHO, of_row
 from experiments.audit.cases import cases, subject
@@ -36,6 +37,21 @@ def test_a_figure_that_so_few_trials_cannot_contradict_is_not_testable():
     assert "could have been shown: it takes" in claims["claimed"].control
     assert claims["proved"].verdict is False and claims["proved"].control == ""
     assert row(0.0, 400, 2.0, 1.0)["claimed"].verdict is True
+
+
+@pytest.mark.parametrize(("eps_elsewhere", "verdict"), [(0.5, False), (20.0, None)])
+def test_a_figure_contradicted_at_another_delta_is_no_figure_out_of_reach(eps_elsewhere, verdict):
+    """At its own delta no 400 trials could contradict it; the table and the picture say what the curve showed."""
+    noise = np.random.default_rng(0).normal(size=(2, 400))
+    at = lambda eps, delta: Entry("the server", "one sample", none(""), Figure(eps, delta, ""))
+    one = finding(
+        at(88.0, 1e-4), claims_of(at(88.0, 1e-4), [at(eps_elsewhere, 0.1)], None),
+        [Tried("label", Worlds(noise[0] + 3, noise[1]))], delta=1e-4, confidence=0.99, who="the server",
+    )  # fmt: skip
+    assert one.untestable and (one.contradicts == ["proved"]) is (verdict is False)
+    (claim,) = of_row("case", one)
+    assert claim.verdict is verdict and claim.said == ("does not hold" if verdict is False else "not testable here")
+    assert caught("twin", one).verdict is (None if verdict is None else True)
 
 
 def test_that_a_sum_without_noise_has_no_bound_is_no_claim_of_a_paper():
