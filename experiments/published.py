@@ -26,6 +26,11 @@ class Printed(NamedTuple):
     deviation: float | None = None  # of their runs, with n - 1; None: not printed, ours is taken
     runs: int = 1  # theirs; of a single one the deviation is ours
 
+    @property
+    def borrows(self) -> bool:
+        """Whether their deviation is taken to be ours."""
+        return self.deviation is None or self.runs == 1
+
     def __str__(self) -> str:
         spread = "" if self.deviation is None else f" +- {self.deviation:g}"
         return f"{self.mean:g}{spread} ({self.runs} run{'s' * (self.runs > 1)})"
@@ -59,10 +64,12 @@ def compare(values: ArrayLike, printed: Printed, margin: float, *, better: int =
       better: 1 if larger is better, -1 if smaller is, 0 if neither.
     """
     ours = np.asarray(values, np.float64)
+    if not ours.size:
+        return Compared(math.nan, math.nan, None, Open.UNDECIDED, "there is no run")
     if lost := int((~np.isfinite(ours)).sum()):
         return Compared(math.nan, math.nan, None, Open.UNDECIDED, f"{lost} of {ours.size} runs have no finite value")
     spread = float(ours.std(ddof=1)) if ours.size > 1 else math.nan
-    theirs = spread if printed.deviation is None or printed.runs == 1 else printed.deviation
+    theirs = None if printed.borrows else printed.deviation
     apart, half = float(ours.mean()) - printed.mean, welch(spread, ours.size, theirs, printed.runs)
     if abs(apart) <= margin and half <= margin:
         return Compared(apart, half, True, Open.UNDECIDED, "")
@@ -72,20 +79,21 @@ def compare(values: ArrayLike, printed: Printed, margin: float, *, better: int =
     return Compared(apart, half, None, Open.UNDECIDED, _missing(spread, theirs, printed.runs, max(margin, abs(apart))))
 
 
-def welch(s1: float, n1: int, s2: float, n2: int) -> float:
+def welch(s1: float, n1: int, s2: float | None, n2: int) -> float:
     """Half of Welch's 95% interval for the difference of two means, from standard deviations with n - 1.
 
-    Degrees of freedom are not rounded; if `n2` is 1 they are `n1 - 1`. Infinite if `n1` is 1.
+    If `s2` is None it is taken to be `s1`: only `n1 - 1` degrees of freedom are known then, as if `n2` is 1. They are
+    not rounded otherwise. Infinite if `n1` is 1.
     """
     if n1 < 2:
         return math.inf
-    v1, v2 = s1**2 / n1, s2**2 / n2
-    known = v1 + v2 > 0 and n2 > 1
+    v1, v2 = s1**2 / n1, (s1 if s2 is None else s2) ** 2 / n2
+    known = v1 + v2 > 0 and n2 > 1 and s2 is not None
     degrees = (v1 + v2) ** 2 / (v1**2 / (n1 - 1) + v2**2 / (n2 - 1)) if known else n1 - 1
     return float(stdtrit(degrees, 0.975) * math.sqrt(v1 + v2))
 
 
-def _missing(s1: float, s2: float, n2: int, width: float) -> str:
+def _missing(s1: float, s2: float | None, n2: int, width: float) -> str:
     """How many seeds of ours would make the interval as narrow as `width`, if their spread stays the same."""
     if math.isnan(s1):
         return "one seed is a demonstration"
@@ -109,11 +117,10 @@ def claim(
         )  # fmt: skip
     mean, own = float(np.mean(values)), float(half_width(values))
     seeds = f" ({len(values)} seeds)" if len(values) > 1 else ""  # a single one is named by its interval
-    borrowed = printed.deviation is None or printed.runs == 1
     return Claim(
         id, text, str(printed), f"{mean:.2f}{plus_minus(own)}{seeds}, apart {found.apart:+.2f}{plus_minus(found.half)}",
         found.verdict, rule,
-        note="; ".join(filter(None, [found.missing, "their deviation is taken to be ours" if borrowed else ""])),
+        note="; ".join(filter(None, [found.missing, "their deviation is taken to be ours" if printed.borrows else ""])),
         why=found.why, differs=differs, control=control, margin=f"{margin:g}{unit}",
     )  # fmt: skip
 
