@@ -101,7 +101,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
         "eq-18-bounds": False, "variation-saves-eps": True, "variation-costs-accuracy": Open.UNDECIDED,
     },
     "wireless.thresholds": {
-        "m": True, "v": True, "few-suffice": Open.UNTESTABLE, "eps-l-falls": True, "eps-c-bounds": True,
+        "m": True, "v": True, "few-suffice": Open.UNDECIDED, "eps-l-falls": True, "eps-c-bounds": True,
         "removal": True, "shards-moving": Open.UNDECIDED,
     },
     "wireless.access": {"leaks-less": True},

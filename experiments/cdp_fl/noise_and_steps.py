@@ -8,7 +8,7 @@ import xarray as xr
 from experiments.cdp_fl.curves import caveats, draw
 from experiments.cdp_fl.problem import Setting, problem
 from experiments.cdp_fl.training import Plan, train
-from experiments.claims import Claim, Open, untestable
+from experiments.claims import Claim, Open, controlled
 from experiments.comparison import CLEAR, MARGIN, Gap, decided, gap, plus_minus
 from experiments.harness import Outcome
 from experiments.setting import differences
@@ -129,8 +129,8 @@ def floor(result: xr.Dataset, measure: str, id: str, sigmas: tuple[float, ...]) 
         f"tau = {most} less {least} at the last round", why=Open.UNDECIDED,
     )  # fmt: skip
     shown = ", ".join(f"{float(cost.mean.sel(tau=tau)):+.2g} at tau {tau}" for tau in result.tau.values)
-    bites = bool((cost.above(margin=RISE) > 0).any())
-    return claim if bites else untestable(claim, f"noise costs nothing: {shown}, sigma {sigma:g} less {sigmas[0]:g}")
+    control = f"noise costs {shown}, sigma {sigma:g} less {sigmas[0]:g}"
+    return controlled(claim, decided(cost.above(margin=RISE).max()), control)
 
 
 def falls_then_rises(config: Config, result: xr.Dataset) -> Claim:

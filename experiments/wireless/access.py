@@ -136,7 +136,7 @@ def _faster(config: Config, result: xr.Dataset, name: str, when: str, found: Gap
         control="without receiver noise, in as many rounds: "
         + ", ".join(control.sel(noise_variance=v).text() for v in config.noise_variances),
     )  # fmt: skip
-    worse = name == "equal-rounds" and bool((control.low > 0).any() & (control.mean >= found.mean).any())
+    worse = name == "equal-rounds" and bool(((control.low > 0) & (control.mean >= found.mean)).any())
     return (
         untestable(claim, "one channel is as far ahead without receiver noise: not what superposing saves")
         if worse

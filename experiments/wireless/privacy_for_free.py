@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import Array, PyTree
 from matplotlib.figure import Figure
 
-from experiments.claims import Claim, Open, Source, untestable
+from experiments.claims import Claim, Open, Source, controlled
 from experiments.comparison import Gap, decided, gap, plus_minus
 from experiments.drawing import band, finish
 from experiments.harness import Outcome, span
@@ -163,7 +163,7 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         differs="classification, users in place of samples", control=worse,
     )  # fmt: skip
     return [
-        better if _above(control) else untestable(better, worse),
+        controlled(better, _above(control), worse),
         Claim(
             "equal-eps", "these levels, and louder ones with noise of users, have one eps", f"{config.epsilon:g}",
             span(eps, 6), bool(np.allclose(eps, config.epsilon, rtol=1e-4)), "within 1e-4, by the ledger of the runs",
@@ -230,7 +230,7 @@ def _orthogonal(config: Config) -> Claim:
 
 def _above(found: Gap) -> bool | None:
     low, high = float(found.mean - found.noise), float(found.mean + found.noise)
-    return True if low > 0 else False if high < 0 else None
+    return True if low > 0 else False if high <= 0 else None
 
 
 def figure(config: Config, result: xr.Dataset) -> Figure:

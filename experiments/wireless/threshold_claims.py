@@ -92,7 +92,7 @@ def _few(config: Any, result: xr.Dataset, missing: Gap, more: Gap) -> Claim:
         f"exact eps {_eps(result, config.compared)} against {_eps(result, config.thresholds[0])}", why=Open.UNDECIDED,
         control=control,
     )  # fmt: skip
-    return claim if decided(more.above()) else untestable(claim, f"{control}: no sign that the number matters here")
+    return controlled(claim, decided(more.above()), control)
 
 
 def _eps(result: xr.Dataset, threshold: float) -> str:
@@ -108,7 +108,7 @@ def _equal(result: xr.Dataset, ahead: Gap, more: Gap, papers: str, uniform: str)
         decided(ahead.above()), "the interval of the difference is above 0", source=Source.OURS, why=Open.UNDECIDED,
         control=control,
     )  # fmt: skip
-    return claim if decided(more.above()) else untestable(claim, control)
+    return controlled(claim, decided(more.above()), control)
 
 
 def _mean(result: xr.Dataset, line: str) -> str:

@@ -256,6 +256,14 @@ def test_a_mean_that_may_lose_nothing_leaves_a_cell_open():
     assert {word for name, word in said.items() if " gamma " in name} == {"not decided"}
 
 
+def test_a_map_with_a_run_without_a_value_is_open():
+    accuracy = of_map(0.0)
+    there = (accuracy.seed > 0) | (accuracy.rule != "TM") | (accuracy.f != 2)
+    said, made = words(accuracy.where(there))
+    assert said["map"] == "not decided" == said["TM gamma 0 f 2"] and said["TM gamma 0 f 1"] == "reproduced"
+    assert [claim.note for claim in made.claims if claim.id == "map"] == ["2 cells have runs without a finite value"]
+
+
 def test_more_labels_apart_must_leave_less():
     assert words(of_map(0.0))[0]["harder TM"] == "holds"
     turned = of_map(0.0).isel(gamma=[1, 0]).assign_coords(gamma=[0.0, 0.33])

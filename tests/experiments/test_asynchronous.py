@@ -74,7 +74,7 @@ LEFT_OPEN = {  # claims, where seeds do not agree or a run never reaches the tar
         time=data.time * xr.DataArray([NOISY, 1 / NOISY, NOISY[::-1]], dims=("spread", "seed"))
     ),
     ("jobs", "faster"): lambda data: data.assign(buffered_accuracy=data.buffered_accuracy.where(data.seed > 0, 0.0)),
-    ("jobs", "faster", "spread"): lambda data: data.isel(seed=[0]),  # one seed
+    ("jobs", "faster", "spread", "staleness"): lambda data: data.isel(seed=[0]),  # one seed
 }
 
 

@@ -181,6 +181,16 @@ def test_trends_follow_from_the_data():
     assert (float(down.mean), float(up.mean), at) == (pytest.approx(0.39), 0, 100)
 
 
+@pytest.mark.parametrize(("seeds", "said"), [((0.0, 0.0), "not testable here"), ((-1.0, 5.0), "not decided")])
+def test_a_floor_is_open_where_what_noise_costs_is(seeds, said):
+    """Noise costs nothing, or 2 on average that two seeds do not decide."""
+    dims = dict(tau=[1, 40], sigma=[1e-5, 1e-3], round=[0, 100])
+    loss = runs([[[0.7, 0.4], [0.7, 0.4]], [[0.7, 0.3], [0.7, 0.3]]], **dims)
+    loss = loss + xr.DataArray(list(seeds), dims="seed") * (loss.sigma > 1e-4) * (loss["round"] > 0)
+    claim = noise_and_steps.floor(xr.Dataset({"loss": loss}), "loss", "floor", (1e-5, 1e-3))
+    assert claim.said == said and "noise costs" in claim.control and "nothing" not in claim.control
+
+
 def test_a_curve_of_noise_alone_does_not_rise_from_its_least():
     """About 5% of such curves do; read at the least of the seeds' own mean, 23% would."""
     noise = np.random.default_rng(0).normal(size=(120, 1, 1, 5, 50))

@@ -40,6 +40,15 @@ def verdicts(*of):
     return {claim.id: claim.verdict for claim in card.claims(CONFIG, result_of(*of))}
 
 
+def test_a_control_that_is_not_decided_is_not_one_that_fails():
+    """Falling levels are as good as constant ones, worse or better by 0.3 with seeds; one seed says nothing."""
+    said = lambda data: card.claims(CONFIG, data)[0].said
+    found = result_of([1.0, 1.2, 1.2, 1.2, 9.0])
+    swing = 0.3 * xr.DataArray([-1.0, 0.0, 1.0], dims="seed") * (found.design == "falling")
+    assert (said(found), said(found.assign(objective=found.objective + swing))) == ("not testable here", "not decided")
+    assert said(found.isel(seed=[0])) == "not decided"
+
+
 def test_verdicts_follow_from_objectives():
     rises = dict.fromkeys(("allocated", "equal-eps", "own-noise", "same-energy", "budget", "orthogonal"), True)
     assert verdicts([1.0, 1.2, 1.5, 1.2, 9.0]) == rises

@@ -89,6 +89,9 @@ def test_claims_can_hold_and_fail():
     assert {claim.said for claim in pooled} == {"holds", "agrees in trend"}
     flat = said([0.8] * 6, 0.8, [0.7, 0.6, 0.7])
     assert (flat["few-suffice"], flat["equal-m"], flat["chosen"]) == ("not testable here",) * 3
+    one_seed = result(falling, 0.87, [0.7, 0.6, 0.7]).isel(seed=[0])  # a control that is not decided shows nothing
+    words = {claim.id: claim.said for claim in threshold_claims.claims(CONFIG, one_seed)}
+    assert (words["few-suffice"], words["equal-m"]) == ("not decided",) * 2
     falls = result(falling, 0.87, [0.7, 0.6, 0.7])
     swing = xr.DataArray([-0.2, 0.2], dims="seed").where(falls.line == falls.line[1], 0.0)
     (open_,) = (claim for claim in threshold_claims.claims(CONFIG, falls.assign(accuracy=falls.accuracy + swing))

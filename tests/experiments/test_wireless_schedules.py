@@ -90,4 +90,16 @@ def test_claims_on_access_can_fail():
     assert said((0.2, 0.9), (0.3, 0.8)) == [True, True, True]
     assert said((0.2, 0.7), (0.8, 0.8), eps=(2.0, 1.0)) == [False, False, False]
     assert said((0.2, 0.9), (0.3, 0.8), control=0.95) == [None, True, True], "ahead without receiver noise too"
+    level = lambda *ends: np.array(ends)[:, None] + np.array([-1e-3, 1e-3])
+    ends = {1.0: [level(0.9, 0.6), level(0.8, 0.6)], 0.0: [level(0.52, 0.5), level(0.5, 0.5)]}
+    ends[0.0][0][1] += [-0.1, 0.12]  # at a larger sigma^2 it is no sure lead, but larger than the lead with noise
+    found = xr.Dataset(
+        {"accuracy": (("receiver_noise", "access", "noise_variance", "seed", "iteration"),
+                      np.array([ends[1.0], ends[0.0]])[..., None] + np.zeros(2))},
+        {"receiver_noise": [1.0, 0.0], "access": list(card.ACCESS), "noise_variance": [0.1, 0.8],
+         "iteration": [4, 240]},
+    )  # fmt: skip
+    two = config._replace(noise_variances=(0.1, 0.8))
+    faster = card._faster(two, found, "equal-rounds", "", card.ahead(found, 1.0))
+    assert faster.verdict is False, "the control is as far ahead at no sigma^2 where it is surely ahead"
     np.testing.assert_allclose([card.noise_ratio(config, 0.1), card.noise_ratio(config, 0.8)], [9.43, 2.20], atol=5e-3)
