@@ -128,6 +128,15 @@ def test_one_word_that_any_two_clients_share_is_seen(pair):
     assert said.contradicts == (["proved"] if pair else [])
 
 
+@pytest.mark.parametrize(("share", "seen"), [(0.3, True), (0.02, False)])
+def test_a_mask_that_is_missing_in_few_runs_passes(share, seen):
+    """As the guide says, of the 200 runs of the command."""
+    rng = np.random.default_rng(2)
+    words = rng.integers(0, FIELD.size, (200, 2, 5, 8), dtype=np.uint32)
+    words[rng.random(200) < share, :, 0] = 0
+    assert judged(Pads(words, words, words, np.zeros(200, bool)), 0, 0.95).contradicts == (["proved"] if seen else [])
+
+
 def opposite_halves(words):
     words[..., 40:] = (FIELD.size - words[..., :40].astype(np.int64)).astype(np.uint32)
 

@@ -77,6 +77,19 @@ def test_a_gaussian_mechanism_has_a_bound_on_mu():
     assert plain.untestable and whole.stands == ["proved"]
 
 
+@pytest.mark.parametrize(
+    ("mu", "factor", "trials", "verdict"),
+    [
+        (1.0, 2, 1000, "contradicts"), (0.2, 2, 1000, "stands"), (0.2, 2, 16_000, "contradicts"),
+        (0.2, 4, 1000, "contradicts"), (1.0, 1, 16_000, "stands"),
+    ],
+)  # fmt: skip
+def test_half_of_the_noise_is_seen_where_eps_is_not_small(mu, factor, trials, verdict):
+    """As the guide says: what passes as a figure that stands, and that more trials see it."""
+    one = said(entry(proved=float(gaussian.epsilon(DELTA, mu)), kind=True), factor * mu, trials, looks=6)
+    assert getattr(one, verdict) == ["proved"]
+
+
 def test_looks_share_the_error():
     one, many = said(entry(proved=3.0), 4.0, 1000), said(entry(proved=3.0), 4.0, 1000, looks=50)
     assert many.at_least < one.at_least and many.limit < one.limit
