@@ -191,6 +191,12 @@ def test_a_floor_is_open_where_what_noise_costs_is(seeds, said):
     assert claim.said == said and "noise costs" in claim.control and "nothing" not in claim.control
 
 
+def test_noise_that_surely_costs_at_one_tau_is_a_floor_to_be_seen():
+    dims = dict(tau=[1, 40], sigma=[1e-5, 1e-3], round=[0, 100])
+    loss = runs([[[0.7, 0.4], [0.7, 0.4]], [[0.7, 0.3], [0.7, 1.3]]], **dims)
+    assert noise_and_steps.floor(xr.Dataset({"loss": loss}), "loss", "floor", (1e-5, 1e-3)).said == "holds"
+
+
 def test_a_curve_of_noise_alone_does_not_rise_from_its_least():
     """About 5% of such curves do; read at the least of the seeds' own mean, 23% would."""
     noise = np.random.default_rng(0).normal(size=(120, 1, 1, 5, 50))
