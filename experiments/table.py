@@ -28,8 +28,10 @@ together:
 - **Not testable here**: a control shows that the effect is not there to be tested, such as an attack that costs an
   undefended mean less than 10 points.
 
-*Not decided*: Student's 95% interval over seeds is too wide for a verdict. *Not tested at this scale*: the run is not
-that of a printed value, but smaller or of other data. Claims marked "(ours)" are not the paper's, and their verdicts
+"+-" after a value we found is half of a 95% interval, Student's, or of the difference to a printed value Welch's. After
+a value that others print, with its number of runs, it is their standard deviation. *Not decided*: the interval over
+seeds is too wide for a verdict. *Not tested at this scale*: the run is not that of a printed value, but smaller or of
+other data. Claims marked "(ours)" are not the paper's, and their verdicts
 speak of what was run. A card's verdict counts the paper's claims at the paper's setting, else those at another setting,
 or ours if none is the paper's. `fedjax-priv reproduce PAPER FIGURE --scale SCALE` makes a card. Cards without "Fig." or
 "Table" are results of ours. Seconds are those of the experiment, on a machine that may have been busy with other work;
