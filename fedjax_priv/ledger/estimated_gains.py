@@ -10,6 +10,7 @@ import functools
 import numpy as np
 
 from fedjax_priv.channels.knowledge import Pilots
+from fedjax_priv.layers.receive_level import Levels
 from fedjax_priv.ledger.by_client import spent_by_client
 from fedjax_priv.ledger.entry import Entry, Figure, Question, none
 from fedjax_priv.ledger.receiver_noise import (
@@ -62,7 +63,7 @@ def _proved(release: OverTheAir, question: Question, size: int, factor: float) -
         return none("a level is not a finite number above 0")
     if is_too_loud(release, c[:, None] * np.fmax(1, np.abs(_coefficients(question)))):
         return none(TOO_LOUD)
-    if _is_averaged(release, c):
+    if _is_averaged(release):
         return _averaged(release, question, p > 0, float(c[0]) * factor)
     return _of_this_run(release, question, p > 0, size, c, factor)
 
@@ -80,10 +81,15 @@ def _missing(release: OverTheAir, question: Question, p: np.ndarray) -> str:
     return SAT_OUT if sat_out(question.run) else ABSENT if is_absent(question.run, p) else ""
 
 
-def _is_averaged(release: OverTheAir, c: np.ndarray) -> bool:
-    """Whether the law of |u| is known, and the same in every round."""
+def _is_averaged(release: OverTheAir) -> bool:
+    """Whether the law of |u| is known, and the same in every round.
+
+    A level that may follow the gains tells of them, and of a weak gain u errs more.
+    """
     known, least = release.knowledge, release.truncation
-    alike = isinstance(known, Pilots) and known.rayleigh and (c == c[0]).all() and receiver_alone(release)
+    if callable(release.level) or isinstance(release.level, Levels):
+        return False
+    alike = isinstance(known, Pilots) and known.rayleigh and receiver_alone(release)
     return alike and least is not None and np.ndim(least) == 0 and float(np.asarray(least)) > 0
 
 

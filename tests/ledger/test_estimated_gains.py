@@ -14,6 +14,7 @@ from fedjax_priv.audit.adversaries import ratio_of_complex_signals
 from fedjax_priv.audit.canaries import direction_canary, no_samples
 from fedjax_priv.channels import estimated, rayleigh, rician, turned
 from fedjax_priv.clients import fedsgd
+from fedjax_priv.layers import within_budget
 from fedjax_priv.ledger import epsilon_by_round, ledger, worst
 from fedjax_priv.ledger.budget import planned
 from fedjax_priv.runs.simulation import simulate
@@ -103,6 +104,17 @@ def test_levels_and_rounds_of_a_channel_whose_law_is_not_known():
     assert float(after[0, -1]) == pytest.approx(worst(replaced.proved)) and (after.diff("round") >= 0).all()
     averaged = epsilon_by_round(system(), run_of(), no_samples(N), delta=DELTA)
     assert (averaged.diff("round") > 0).all()
+
+
+@pytest.mark.parametrize("as_levels", [False, True])
+def test_a_level_that_may_follow_the_gains_has_no_averaged_figure(as_levels):
+    """In one round all levels are the same. At a weak gain, which the level tells, u errs more than on average."""
+    level = lambda round, gain: C * gain.min()
+    one = system(level=within_budget(level, budget=9.0) if as_levels else level)
+    run = run_of().isel(round=slice(0, 1)).assign(level=(("round", "client"), np.full((1, N), C, np.float32)))
+    found = ledger(one, run, no_samples(N), delta=DELTA)[0].proved
+    shift = 2 * C * L * np.hypot(*U[0].T) / np.sqrt(N0) * SENDS[0]
+    np.testing.assert_allclose(found.epsilon, gaussian.epsilon(DELTA, shift), rtol=1e-6)
 
 
 def rician_of():
