@@ -111,3 +111,4 @@ class Algorithm(NamedTuple):
     arrivals: Callable[..., Array] | None = None  # (key, round, Cohort) -> alive [n]; None: unknown
     once_per_model: bool = False  # clients train no model twice, see `clients.once_per_model`
     period: int = 1  # as in `Draw`
+    by_coins: bool = False  # as in `Draw`

@@ -66,3 +66,4 @@ class Draw(NamedTuple):
     knowledge: Any = None  # what clients know of their gains, of `channels.knowledge`; None: everything
     period: int = 1  # b of cyclic sampling: client i may come in rounds that equal i modulo b, which is public
     byzantine: Any = 0  # whom `Cohort.byzantine` marks: how many of the population, from client 0 on, or a mask [n]
+    by_coins: bool = False  # secret coins of all clients, or of a group, decide who is in the cohort

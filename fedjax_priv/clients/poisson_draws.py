@@ -77,7 +77,7 @@ def cyclic_poisson(rate: float | Array, separation: int, *, capacity: int | None
             return only_those(who, comes), state
         return who._replace(selected=comes, participation=jnp.full(size, float(rate) * group / size)), state
 
-    return Draw(lambda key, n: (), apply, period=separation)
+    return Draw(lambda key, n: (), apply, period=separation, by_coins=float(rate) < 1)
 
 
 def check_rate(name: str, rate: float | Array) -> None:

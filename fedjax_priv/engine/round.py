@@ -124,7 +124,7 @@ def federated_round(
     return base.Algorithm(
         there(of(_init, parts)), there(of(_step, parts)), mesh, block, of(_draw, parts), caveats, release,
         local.steps, lying_server, None if channel.arrivals is None else of(_arrivals, parts), bool(local.digest),
-        cohort.period,
+        cohort.period, cohort.by_coins,
     )  # fmt: skip
 
 

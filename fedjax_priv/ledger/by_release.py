@@ -93,7 +93,7 @@ def ledger(
     if (last := int(run.client_id.max())) >= count.size:
         raise ValueError(f"data must hold all clients of the run, 0 to {last}, got {count.size} clients")
     accountant = ACCOUNTANTS.get(type(algorithm.release), sums.unknown)
-    question = Question(run, count, delta, colluding, lipschitz, algorithm.steps, algorithm.period)
+    question = Question(run, count, delta, colluding, lipschitz, algorithm.steps, algorithm.period, algorithm.by_coins)
     if (np.diff(np.sort(run.client_id.values, axis=1), axis=1) == 0).any():
         return [
             no_guarantee("anybody", sums.DATA, "a client is in a round twice: its data count twice, its noise once")

@@ -22,6 +22,7 @@ class Question(NamedTuple):
     lipschitz: float | None
     steps: LocalSteps | None  # of local training; None: nothing is known
     period: int = 1  # of cyclic sampling, see `base.Draw`
+    by_coins: bool = False  # who is in a cohort, see `base.Draw`
 
 
 class Figure(NamedTuple):

@@ -87,7 +87,8 @@ def _question(algorithm: Algorithm, run: xr.Dataset, data: ClientData) -> tuple:
     read = [values for name in run.data_vars for values in (str(name), run[name].values)]
     bytes_of = lambda a: a if isinstance(a, str) or callable(a) else (np.asarray(a).tobytes(), np.shape(a))
     lies = () if algorithm.lying_server is None else algorithm.lying_server.lies
-    return (structure, lies, *map(bytes_of, leaves), *map(bytes_of, read))
+    said = run.attrs.get("num_params"), algorithm.period, algorithm.by_coins
+    return (structure, lies, said, *map(bytes_of, leaves), *map(bytes_of, read))
 
 
 def _joined(found: Mapping[Point, xr.DataArray], grid: Grid, result: xr.Dataset, delta: float) -> xr.DataArray:

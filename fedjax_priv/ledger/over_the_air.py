@@ -128,6 +128,8 @@ def _proved(release: OverTheAir, question: Question, p: np.ndarray, neighbours: 
         return none("a probability of taking part is outside [0, 1]")
     if not ((c > 0) & (c < np.inf)).all():
         return none("a level is not a finite number above 0")
+    if question.by_coins and is_filled(question) and not p.any():
+        return none(UNLIKE)
     variance, public = variances(release, question), _is_public(p)
     if not (public or (variance == variance[0, 0]).all()):
         return none(UNEQUAL)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import xarray as xr
 from ledger import test_over_the_air as over_the_air
+from ledger import test_own_coins as own_coins
 from ledger.test_by_round import DATA, DELTA, KEY, PARAMS, N, buffered, by_round, local, weights_of
 
 from fedjax_priv import systems
+from fedjax_priv.audit.canaries import no_samples
 from fedjax_priv.base import LyingServer
 from fedjax_priv.clients import once_per_model, poisson
 from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, ledger, of_sweep, planned
@@ -66,6 +68,26 @@ def test_each_point_has_the_eps_of_its_run_and_settings_are_asked_for_once(resul
     assert len(asked) == 4  # seeds change nothing where all coins fall on one side
     high, low = (found.sel(noise_multiplier=z, separation=1, adversary=OUTSIDER).max() for z in (1.0, 2.0))
     assert high > 1.5 * low
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "other"), [("period", [1, 3], {}), ("by_coins", [False, True], {"join_probability": 0.0})]
+)
+def test_points_that_differ_in_who_may_be_in_a_cohort_have_an_eps_each(name, values, other):
+    """The release and the run say nothing of it."""
+    of_coins, run, _ = own_coins.filled(poisson(own_coins.RATE), 2, known_count=False)
+    make = lambda **value: of_coins._replace(**value)
+    run = run.assign({name: run[name] * 0 + value for name, value in other.items()})
+    here = {"client": np.arange(run.sizes["client"])}
+    run = run.assign(failed_rounds=0, evaluation=[0, 2]).assign_coords(here).drop_attrs()
+    grid = checked_grid({name: values})
+    result = join(dict.fromkeys(grid.points, run), grid, {"num_params": own_coins.D})
+    data = no_samples(own_coins.CLIENTS)
+    found = epsilon_of_sweep(make, {name: values}, result, data, delta=DELTA)
+    for place, value in enumerate(values):
+        alone = epsilon_by_round(make(**{name: value}), run.assign_attrs(num_params=own_coins.D), data, delta=DELTA)
+        label = alone.adversary.values[0]
+        np.testing.assert_allclose(found[place].sel(adversary=label), alone.sel(adversary=label))
 
 
 @pytest.mark.parametrize("system", [systems.cdp_fl, systems.robust_fedavg])

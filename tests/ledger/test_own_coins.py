@@ -138,9 +138,11 @@ def test_on_a_link_of_its_own_a_client_has_a_part_in_the_turns_of_its_group():
 
 
 @pytest.mark.parametrize("channel", ["multiple_access", "orthogonal"])
-@pytest.mark.parametrize("silent", [lambda client: client % 2 == 0, lambda client: client >= 1])
+@pytest.mark.parametrize(
+    "silent", [lambda client: client % 2 == 0, lambda client: client >= 1, lambda client: client < CLIENTS]
+)
 def test_no_figure_where_secret_clients_differ_in_their_chances(channel, silent):
-    """Places of clients that cannot send say nothing of those that are not in the cohort."""
+    """Places of clients that cannot send, be it all of them, say nothing of those that are not in the cohort."""
     draw = only_if(poisson(RATE), lambda who: jnp.where(silent(who.client), 0.0, 1.0))
     _, _, found = filled(draw, 3, channel=channel, noise_variance=0.2)
     assert found.epsilon is None and "chances differ between clients" in found.why
