@@ -13,6 +13,8 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from fedjax_priv import _validate
 from fedjax_priv.base import View, absent
+from fedjax_priv.engine.batches import in_batches
+from fedjax_priv.engine.side_by_side import ACCELERATOR_BYTES, by_platform, fitting
 from fedjax_priv.layers.enrolled_mask import Members
 from fedjax_priv.layers.secure_sum import bitmap, committee, sharing
 from fedjax_priv.layers.sparsification import Sparse
@@ -71,7 +73,7 @@ def sparse_selections(view: View, num_params: int) -> Sets:
     if not isinstance(view.uploads, Sparse):
         raise ValueError(f"view.uploads must be a Sparse, got {type(view.uploads).__name__}")
     one = lambda position: bitmap.pack(jnp.zeros(num_params, bool).at[position].set(True))
-    return jax.lax.map(one, view.uploads.position)
+    return _of_each_client(one, view.uploads.position, num_params)
 
 
 def honest_clients(
@@ -95,13 +97,26 @@ def honest_clients(
       1.67 1
     """
     _check_sets(sets, num_params, honest=honest)
+    total = _clients_that_send(sets, honest, num_params)
+    return total.astype(jnp.float32).mean(), total.min()
+
+
+def _clients_that_send(sets: Sets, members: Bool[Array, " n"], num_params: int) -> Int32[Array, " d"]:
+    """How many members send each coordinate. An accelerator has one kernel for all clients."""
 
     def count(total: Array, row: tuple[Array, Array]) -> tuple[Array, None]:
         chosen, counts = row
         return total + (counts & bitmap.unpack(chosen, num_params)).astype(jnp.int32), None
 
-    total = jax.lax.scan(count, jnp.zeros(num_params, jnp.int32), (sets, honest))[0]
-    return total.astype(jnp.float32).mean(), total.min()
+    one_by_one = lambda: jax.lax.scan(count, jnp.zeros(num_params, jnp.int32), (sets, members))[0]
+    unpacked = jax.vmap(lambda chosen: bitmap.unpack(chosen, num_params))
+    return by_platform(one_by_one, lambda: (members[:, None] & unpacked(sets)).sum(0, dtype=jnp.int32))
+
+
+def _of_each_client(one: Callable[[Array], Array], rows: Array, numbers: int) -> Array:
+    """`one(row)` of each row. An accelerator computes as many at once as fit, of so many numbers each."""
+    together = lambda: in_batches(one, rows, fitting(4 * numbers, len(rows), ACCELERATOR_BYTES))
+    return by_platform(lambda: jax.lax.map(one, rows), together)
 
 
 def _check_sets(sets: Sets, num_params: int, **members: Array) -> None:
@@ -145,8 +160,13 @@ def revealed_fraction(sets: Sets, honest: Bool[Array, " n"], num_params: int) ->
         return (once | chosen, more | (once & chosen)), None
 
     nobody = jnp.zeros_like(sets[0])
-    once, more = jax.lax.scan(meet, (nobody, nobody), (sets, honest))[0]
-    return population_count(once & ~more).sum().astype(jnp.float32) / num_params
+
+    def one_by_one() -> Array:
+        once, more = jax.lax.scan(meet, (nobody, nobody), (sets, honest))[0]
+        return population_count(once & ~more).sum(dtype=jnp.uint32)
+
+    counted = lambda: (_clients_that_send(sets, honest, num_params) == 1).sum(dtype=jnp.uint32)
+    return by_platform(one_by_one, counted).astype(jnp.float32) / num_params
 
 
 def overlap(sets: Sets, members: Bool[Array, " n"]) -> tuple[Float32[Array, ""], Float32[Array, ""]]:
@@ -166,7 +186,8 @@ def overlap(sets: Sets, members: Bool[Array, " n"]) -> tuple[Float32[Array, ""],
       0.5
     """
     _check_members(sets, members=members)
-    shared = jax.lax.map(lambda mine: population_count(mine[None] & sets).sum(1).astype(jnp.float32), sets)
+    common = lambda mine: population_count(mine[None] & sets).sum(1).astype(jnp.float32)
+    shared = _of_each_client(common, sets, sets.size)
     size, count = jnp.diagonal(shared), members.sum().astype(jnp.float32)
     fraction = shared * count / jnp.where(members, size, 0).sum()
     pairs = members[:, None] & members[None, :] & ~jnp.eye(len(sets), dtype=bool)

@@ -8,7 +8,9 @@ import pytest
 from refusals import refused
 
 from fedjax_priv.base import View
+from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers.secure_sum import bitmap, committee
+from fedjax_priv.layers.sparsification import Sparse
 from fedjax_priv.leakage import (
     honest_clients,
     observe_overlap,
@@ -29,20 +31,45 @@ N, D = 9, 1003
 HONEST = jnp.arange(N) < 6
 
 
+def traced_on(platform, function, *args):
+    with traced_for(platform):
+        return jax.jit(lambda *args: function(*args), static_argnums=2)(*args)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "accelerator"])
 @pytest.mark.parametrize("d", [5, 64, 70])
-def test_measures_are_their_definitions(d):
+def test_measures_are_their_definitions(d, platform):
     rng = np.random.default_rng(d)
     chosen, honest = rng.random((N, d)) < 0.4, rng.random(N) < 0.6
     sets = jax.vmap(bitmap.pack)(jnp.asarray(chosen))
     count = chosen[honest].sum(0)
-    mean, least = jax.jit(honest_clients, static_argnums=2)(sets, jnp.asarray(honest), d)
+    mean, least = traced_on(platform, honest_clients, sets, jnp.asarray(honest), d)
     assert mean == pytest.approx(count.mean(), rel=1e-6) and least == count.min()
-    revealed = jax.jit(revealed_fraction, static_argnums=2)(sets, jnp.asarray(honest), d)
+    revealed = traced_on(platform, revealed_fraction, sets, jnp.asarray(honest), d)
     assert revealed == pytest.approx((count == 1).mean(), rel=1e-6)
     members = np.flatnonzero(honest)
     pairs = [(chosen[i] & chosen[j]).sum() for i in members for j in members if i < j]
     pairs = np.array(pairs) / chosen[members].sum(1).mean()
-    np.testing.assert_allclose(jax.jit(overlap)(sets, jnp.asarray(honest)), [pairs.mean(), pairs.std()], rtol=1e-5)
+    found = traced_on(platform, overlap, sets, jnp.asarray(honest))
+    np.testing.assert_allclose(found, [pairs.mean(), pairs.std()], rtol=1e-5)
+
+
+@pytest.mark.usefixtures("any_platform")
+@pytest.mark.parametrize(("platform", "loops"), [("cpu", (1, 1, 1, 1)), ("cuda", (0, 0, 0, 1)), ("tpu", (0, 0, 0, 1))])
+def test_accelerators_take_no_client_after_another(platform, loops):
+    """Pairs of 1,000 clients do not fit memory at once: 200 clients at a time are in pairs with all."""
+    d, n = 159_010, 1_000
+    sets, members = jax.ShapeDtypeStruct((n, -(-d // 32)), jnp.uint32), jax.ShapeDtypeStruct((n,), bool)
+    sent = Sparse(*(jax.ShapeDtypeStruct((n, 1_590), dtype) for dtype in (jnp.float32, jnp.int32)))
+    view = seen(sent, mask=())
+    sparse = jax.jit(lambda sent: sparse_selections(view._replace(uploads=sent), d)).trace(sent)
+    by_client = [jax.jit(of, static_argnums=2).trace(sets, members, d) for of in (honest_clients, revealed_fraction)]
+    lowered = [
+        t.lower(lowering_platforms=(platform,)) for t in (sparse, *by_client, jax.jit(overlap).trace(sets, members))
+    ]
+    assert tuple(each.as_text().count("stablehlo.while") for each in lowered) == loops
+    if platform != "cpu":
+        assert "tensor<5x200x1000xf32>" in lowered[-1].as_text()
 
 
 TEN = jnp.zeros((3, 1), jnp.uint32)
