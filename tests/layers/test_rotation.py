@@ -10,6 +10,7 @@ from scipy.linalg import hadamard as walsh
 
 from fedjax_priv.base import Received
 from fedjax_priv.crypto.prg import signs
+from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers import plain, rotate, stack
 from fedjax_priv.layers.rotation import hadamard, padded_length
 from helpers import cohort_of, refuses, run_layer, survivors
@@ -20,6 +21,30 @@ KEY = jax.random.key(12)
 @pytest.mark.parametrize("d", [1, 2, 16, 64])
 def test_the_matrix_is_scipy_s(d):
     np.testing.assert_allclose(hadamard(jnp.eye(d)), walsh(d) / np.sqrt(d), atol=1e-6)
+
+
+def in_single_steps(x):
+    """As Fino and Algazi write it: all sums of neighbours, then all differences, log2(d) times."""
+    for _ in range(x.shape[1].bit_length() - 1):
+        x = np.concatenate([x[:, 0::2] + x[:, 1::2], x[:, 0::2] - x[:, 1::2]], axis=1)
+    return x * np.float32(1 / np.sqrt(x.shape[1]))
+
+
+@pytest.mark.parametrize("order", range(8))
+@pytest.mark.parametrize("platform", ["cpu", "gpu", "tpu"])
+def test_several_steps_at_once_have_the_bits_of_single_ones(platform, order):
+    rng = np.random.default_rng(order)
+    x = (rng.normal(size=(3, 2**order)) * 10.0 ** rng.integers(-6, 6, (3, 2**order))).astype(np.float32)
+    with traced_for(platform):
+        found = np.asarray(jax.jit(lambda x: hadamard(x))(x))
+    np.testing.assert_array_equal(found.view(np.uint32), in_single_steps(x).view(np.uint32))
+
+
+@pytest.mark.usefixtures("any_platform")
+@pytest.mark.parametrize(("platform", "loops", "groups"), [("cpu", 1, 1), ("tpu", 1, 1), ("cuda", 0, 6)])
+def test_a_gpu_reads_all_numbers_six_times_not_eighteen(platform, loops, groups):
+    text = jax.jit(lambda x: hadamard(x)).trace(jnp.ones((1, 2**18))).lower(lowering_platforms=(platform,)).as_text()
+    assert (text.count("stablehlo.while"), text.count("stablehlo.concatenate")) == (loops, groups)
 
 
 def rotated(x, seeds=1):
