@@ -1,5 +1,6 @@
 import inspect
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fedjax_priv.engine.side_by_side import traced_for
 from fedjax_priv.layers import coordinate_sets
-from fedjax_priv.layers.coordinate_sets import TOLERANCE, check_sizes, num_rounds, random_coordinates
+from fedjax_priv.layers.coordinate_sets import AT_ONCE, TOLERANCE, check_sizes, num_rounds, random_coordinates
 from helpers import p_value_of_subsets, refuses
 
 KEY = jax.random.key(3)
@@ -50,6 +52,24 @@ def test_large_sets_look_like_draws_without_replacement():
     for gap in (1, 2, 500):
         pairs = (chosen & np.roll(chosen, gap, axis=1)).sum(1)
         assert abs(pairs.mean() - k * (k - 1) / (d - 1)) < 5 * pairs.std() / np.sqrt(num)
+
+
+@pytest.mark.parametrize(("d", "k"), [(8, 5), (1000, 31)])
+def test_accelerators_draw_the_same_coordinates(d, k):
+    with traced_for("accelerator"):
+        found = jax.jit(lambda key: random_coordinates(key, d, k))(KEY)
+    assert num_rounds(d, k) % AT_ONCE, "a turn of fewer rounds is left over"
+    np.testing.assert_array_equal(found, random_coordinates(KEY, d, k))
+
+
+@pytest.mark.usefixtures("any_platform")
+@pytest.mark.parametrize(("platform", "rounds"), [("cpu", 1), ("cuda", 8), ("tpu", 8)])
+def test_accelerators_do_eight_rounds_of_the_shuffle_in_a_turn(platform, rounds):
+    """120 rounds, with which a program for a GPU has 15 turns, not 120."""
+    assert num_rounds(159_010, 1_590) == 120
+    draw = jax.jit(lambda key: random_coordinates(key, 159_010, 1_590)).trace(KEY)
+    text = draw.lower(lowering_platforms=(platform,)).as_text()
+    assert len(re.findall(r"call @closed_call\w*\(.*\) -> tensor<1590xui32>", text)) == rounds
 
 
 def distance_after(d, k, rounds):
