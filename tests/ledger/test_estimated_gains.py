@@ -106,6 +106,11 @@ def test_levels_and_rounds_of_a_channel_whose_law_is_not_known():
     assert (averaged.diff("round") > 0).all()
 
 
+def test_without_a_least_gain_the_figure_is_for_the_gains_of_the_run():
+    """Errors at weak gains have no bound, so nothing is averaged."""
+    np.testing.assert_allclose(entries(truncation=None)[0].proved.epsilon, by_numpy(0.0), rtol=1e-6)
+
+
 @pytest.mark.parametrize("as_levels", [False, True])
 def test_a_level_that_may_follow_the_gains_has_no_averaged_figure(as_levels):
     """In one round all levels are the same. At a weak gain, which the level tells, u errs more than on average."""

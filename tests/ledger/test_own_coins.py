@@ -9,7 +9,7 @@ from scipy import signal, stats
 from fedjax_priv import systems
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.channels import constant
-from fedjax_priv.clients import cyclic_poisson, only_if, poisson
+from fedjax_priv.clients import cyclic_poisson, only_if, poisson, scheduled
 from fedjax_priv.ledger import epsilon_by_round, ledger, planned, worst
 
 N, D, L, N0, DELTA, KEY = 3, 2, 0.5, 0.3, 1e-4, jax.random.key(0)
@@ -146,6 +146,17 @@ def test_no_figure_where_secret_clients_differ_in_their_chances(channel, silent)
     draw = only_if(poisson(RATE), lambda who: jnp.where(silent(who.client), 0.0, 1.0))
     _, _, found = filled(draw, 3, channel=channel, noise_variance=0.2)
     assert found.epsilon is None and "chances differ between clients" in found.why
+
+
+@pytest.mark.parametrize("draw", [scheduled(np.array([[0, 1], [2, 3]])), cyclic_poisson(1.0, 3), poisson(0.999)])
+def test_where_it_is_public_who_is_in_the_cohort_nobody_pays_for_silence(draw):
+    """Of 60 coins that fall on one side so often the cohort has places for all."""
+    system = systems.compose(
+        sending(jnp.zeros((CLIENTS, D))), num_clients=CLIENTS, private="local", clip=L, noise_variance=0.2, mesh=None,
+        channel="multiple_access", cohort=only_if(draw, lambda who: jnp.zeros_like(who.gain)),
+    )  # fmt: skip
+    run = planned(system, KEY, jnp.zeros(D), no_samples(CLIENTS), rounds=2)
+    assert worst(ledger(system, run, no_samples(CLIENTS), delta=DELTA)[0].proved) == 0
 
 
 @pytest.mark.parametrize(
