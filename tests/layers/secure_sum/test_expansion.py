@@ -238,9 +238,6 @@ def tail(d, a, most):
         return total
 
 
-@pytest.mark.parametrize(
-    ("d", "a", "pairs"), [(165_000, 1e-3, 4950), (165_000, 1e-4, 499_500), (1000, 0.5, 10), (40, 0.02, 3), (5, 0.5, 1)]
-)
 def kernels_with_logarithms_of_each_part(function, *args):
     """Kernels that join arrays and take the logarithms of all: XLA on a CPU compiles these once for each array."""
     kernels = jax.jit(function).lower(*args).compile().as_text().split("\n}\n")
@@ -254,6 +251,9 @@ def test_logarithms_of_gaps_are_compiled_once():
     assert kernels_with_logarithms_of_each_part(at_once, seeds) == 1  # the control
 
 
+@pytest.mark.parametrize(
+    ("d", "a", "pairs"), [(165_000, 1e-3, 4950), (165_000, 1e-4, 499_500), (1000, 0.5, 10), (40, 0.02, 3), (5, 0.5, 1)]
+)
 def test_room_for_ones_is_what_binomial_tails_ask_for(d, a, pairs):
     """The least that holds all pairs of a round with probability 1 - 1e-12."""
     most, allowed = expansion.most_ones(d, a, pairs), decimal.Decimal("1e-12") / pairs
