@@ -4,7 +4,8 @@ The server adds the noise, so nothing protects a client from the server. Everybo
 round, of multiplier z, adaptive clipping included (Andrew, Thakkar, McMahan and Ramaswamy 2021, Theorem 1). Sampling
 amplifies privacy only against adversaries that do not see who takes part. It does so only if clients keep no state,
 because later updates that depend on this state show that the client took part. A lost update counts as that of a client
-that was not sampled. Every attempt at a round counts.
+that was not sampled. Every attempt at a round counts, but to those who see who takes part one with too few uploads to
+open a secure sum.
 """
 
 import functools
@@ -53,7 +54,7 @@ def entries(release: CentralNoise, question: Question) -> list[Entry]:
     if not z:
         return [no_guarantee("anybody", ADJACENT["replacement"], "updates are clipped and no noise is added")]
     same_cohort: list[Neighbours] = ["zero-out", "replacement"]
-    known = _known(z, question) if release.correlation is None else _correlated(release, question, hidden=False)
+    known = _known(release, question) if release.correlation is None else _correlated(release, question, hidden=False)
     hidden = _outside(release, question)
     outside = (known, same_cohort) if hidden is None else (hidden, _neighbours(release))
     whole = lambda each: _gaussian_for(release, each, hidden=hidden is not None)
@@ -126,15 +127,20 @@ def _correlated(release: CentralNoise, question: Question, *, hidden: bool) -> _
     return seen
 
 
-def _known(z: float, question: Question) -> _Seen:
+def _known(release: CentralNoise, question: Question) -> _Seen:
     """A Gaussian mechanism in each round in which the client takes part."""
-    taken, most = _taken(question.run, question.count.size)
-    return _gaussian(question.delta, z, most, "no amplification by sampling", taken)
+    fewest = 1 if release.masks is None else release.masks.quorum.threshold
+    taken, most = _taken(question.run, question.count.size, fewest)
+    return _gaussian(question.delta, float(release.noise_multiplier), most, "no amplification by sampling", taken)
 
 
-def _taken(run: xr.Dataset, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rounds in which each client's upload arrived, `[n]`, and the most of any client after each round, `[rounds]`."""
-    return spent_by_client(run.up_bytes.sel(phase="upload").values > 0, run.client_id.values, num_clients)
+def _taken(run: xr.Dataset, num_clients: int, fewest: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds in which each client's upload arrived, `[n]`, and the most of any client after each round, `[rounds]`.
+
+    Where fewer than `fewest` arrive, no sum is opened and noise alone is released.
+    """
+    came = run.up_bytes.sel(phase="upload").values > 0
+    return spent_by_client(came & (came.sum(1, keepdims=True) >= fewest), run.client_id.values, num_clients)
 
 
 def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndarray | None = None) -> _Seen:

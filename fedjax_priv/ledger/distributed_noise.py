@@ -1,6 +1,12 @@
-"""Sums that hold noise of every client in them, Skellam or discrete Gaussian."""
+"""Sums that hold noise of every client in them, Skellam or discrete Gaussian.
+
+If fewer uploads arrive than the threshold, honest clients disclose nothing and masks hide all of them: the round costs
+nothing, but for whoever knows the noise of all others. Colluders that were lost are counted as if they disclosed.
+Any other failed round counts like one whose sum was opened.
+"""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -33,24 +39,34 @@ def entries(noise: DistributedNoise, question: Question) -> list[Entry]:
     arrived = who_sent(run, question.count.size)
     d = run.attrs["num_params"] if noise.num_values is None else noise.num_values
 
-    def figure(honest: np.ndarray, neighbours: discrete_gaussian.Change, why: str) -> Figure:
-        each = _divergences(noise, d, honest, neighbours)
-        spent, which = np.unique(arrived.T @ each, axis=0, return_inverse=True)
+    def figure(seen: _Seen, neighbours: discrete_gaussian.Change, why: str) -> Figure:
+        each = _divergences(noise, d, seen.honest, neighbours)
+        spent, which = np.unique((arrived * seen.opened[:, None]).T @ each, axis=0, return_inverse=True)
         return Figure(np.array([skellam.epsilon(row, delta) for row in spent])[which.ravel()], delta, why)
 
     if noise.law == "discrete_gaussian" and noise.noise_variance < 0.25:
         return [no_guarantee("the server, of sums", ADJACENT, COARSE)]
     claim = none("no paper adds noise to these sums")
 
-    def entry(view: str, who: str, honest: np.ndarray) -> Entry:
+    def entry(seen: _Seen) -> Entry:
         given = f"; {noise.condition}" if noise.condition else ""
-        why = f"{THEOREMS[noise.law]}, noise of {honest.min()} honest clients or more{given}"
-        proved = figure(honest, "replacement", why)
-        zeros = worst(figure(honest, "zero-out", ""))
+        fewest = seen.honest[seen.opened].min() if seen.opened.any() else None
+        of = "no sum was opened" if fewest is None else f"noise of {fewest} honest clients or more"
+        proved = figure(seen, "replacement", f"{THEOREMS[noise.law]}, {of}{given}")
+        zeros = worst(figure(seen, "zero-out", ""))
         note = f"zero-out: eps {zeros:.4g} where the other input is that it sends noise alone"
-        return Entry(who, ADJACENT, claim, proved, note, view)
+        return Entry(seen.who, ADJACENT, claim, proved, note, seen.view)
 
-    return [entry(*seen) for seen in _seen(noise, arrived, run.sizes["client"], question.colluding)]
+    return [entry(seen) for seen in _seen(noise, arrived, run.sizes["client"], question.colluding)]
+
+
+class _Seen(NamedTuple):
+    """What somebody sees of all rounds."""
+
+    view: str
+    who: str
+    honest: np.ndarray  # [rounds], clients whose noise is in a sum, at least
+    opened: np.ndarray  # [rounds], bool: a sum may have been opened
 
 
 def _divergences(
@@ -73,26 +89,28 @@ def smallest_sum(group_size: int, threshold: int, cohort: int, arrived: np.ndarr
 
 
 def who_sent(run: xr.Dataset, num_clients: int) -> np.ndarray:
-    """`[rounds, num_clients]`: whose upload arrived; a failed round counts like one whose sum was opened."""
+    """`[rounds, num_clients]`: whose upload arrived, in failed rounds too."""
     arrived = np.zeros((run.sizes["round"], num_clients))
     rows = np.arange(run.sizes["round"])[:, None]
     arrived[rows, run.client_id.values] = run.up_bytes.sel(phase="upload").values > 0
     return arrived
 
 
-def _seen(
-    noise: DistributedNoise, arrived: np.ndarray, cohort: int, colluding: int
-) -> list[tuple[str, str, np.ndarray]]:
-    """The view, who looks, and of how many honest clients the noise is in a sum, at least: `[rounds]`."""
-    one = np.ones(len(arrived), int)
+def _seen(noise: DistributedNoise, arrived: np.ndarray, cohort: int, colluding: int) -> list[_Seen]:
+    """What each adversary sees."""
+    number = arrived.sum(1).astype(int)
+    one, always = np.ones_like(number), np.ones(number.shape, bool)
     if noise.group_size == 1:
-        return [("server", "the server, which may read an upload alone", one)]
-    fewest = smallest_sum(noise.group_size, noise.threshold, cohort, arrived.sum(1).astype(int))
+        return [_Seen("server", "the server, which may read an upload alone", one, always)]
+    fewest = smallest_sum(noise.group_size, noise.threshold, cohort, number)
     present = fewest - noise.byzantine
     rest = one if colluding >= noise.threshold else np.maximum(present - colluding, 1)
+    opened, with_colluders = number >= noise.threshold, number + colluding >= noise.threshold
+    device = "a client of the round, which sees the sum and knows its own noise"
+    coalition = _Seen("coalition", f"{colluding} clients of the round and the server", rest, with_colluders)
     return [
-        ("server", "the server, of sums", np.maximum(present, 1)),
-        ("device", "a client of the round, which sees the sum and knows its own noise", np.maximum(present - 1, 1)),
-        *([("coalition", f"{colluding} clients of the round and the server", rest)] if colluding else []),
-        ("everybody", "the server and all other clients of the round", one),
+        _Seen("server", "the server, of sums", np.maximum(present, 1), opened),
+        _Seen("device", device, np.maximum(present - 1, 1), opened),
+        *([coalition] if colluding else []),
+        _Seen("everybody", "the server and all other clients of the round", one, always),
     ]

@@ -77,6 +77,16 @@ def test_an_upload_that_is_lost_shows_nothing():
     assert found["outsider", "add/remove"] == poisson("add/remove")
 
 
+def test_who_sees_who_comes_sees_nothing_of_a_sum_that_too_few_uploads_are_in():
+    """The noise alone is released then. Who does not see it counts all attempts."""
+    lost = COHORTS != 1  # the threshold is 2: client 0 is alone in the first round, client 2 in the last
+    found = figures(entries(came=lost, cohort_size=2, secure=True, elide=True, threshold=2))
+    assert found["device", "zero-out"] == pytest.approx(gaussian.epsilon(DELTA, np.sqrt(2) / Z))
+    assert found["outsider", "zero-out"] == figures(entries(cohort_size=2))["outsider", "zero-out"]
+    in_the_clear = figures(entries(came=lost, cohort_size=2))
+    assert in_the_clear["device", "zero-out"] == pytest.approx(gaussian.epsilon(DELTA, np.sqrt(3) / Z))
+
+
 def test_a_fixed_size_does_not_have_the_poisson_figure():
     found = figures(entries(cohort_size=2))
     for neighbours in ("add/remove", "zero-out", "replacement"):

@@ -12,7 +12,7 @@ from refusals import each, refused
 from fedjax_priv import simulate
 from fedjax_priv.aggregators import coordinate_median, mean
 from fedjax_priv.clients import sample
-from fedjax_priv.layers import plain_field
+from fedjax_priv.layers import enrolled_masks, plain_field
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import ledger
 from fedjax_priv.ledger.distributed_noise import smallest_sum
@@ -65,6 +65,35 @@ def test_a_sum_holds_the_noise_of_who_arrived_and_is_not_known():
     assert len(set(np.round(server.proved.epsilon, 6))) == 3  # clients who lost no, one and two uploads
     assert f"eps {max(by_hand([4, 6, 5], distance=1.0)):.4g} where" in server.note
     assert "4 honest clients or more" in server.proved.why
+
+
+def test_too_few_uploads_open_nothing_and_cost_nothing():
+    """The threshold is 4: with 2 uploads honest clients disclose nothing, and 2 colluders that were lost may."""
+    few, unseen = LOST.copy(), LOST.copy()
+    few[0, :4], unseen[0] = True, True
+    for colluding, opened in ((1, unseen), (2, few)):
+        server, client, coalition, alone = masked(run_of(few), colluding=colluding)
+        np.testing.assert_allclose(server.proved.epsilon, by_hand([4, 6, 5], unseen))
+        np.testing.assert_allclose(client.proved.epsilon, by_hand([3, 5, 4], unseen))
+        np.testing.assert_allclose(coalition.proved.epsilon, by_hand(np.array([4, 6, 5]) - colluding, opened))
+        np.testing.assert_allclose(alone.proved.epsilon, by_hand([1, 1, 1], few))
+        assert "5 honest clients or more" in server.proved.why
+    (enrolled,) = masked(run_of(few), secure_sum=enrolled_masks(group_size=N, threshold=4))
+    np.testing.assert_allclose(enrolled.proved.epsilon, by_hand([1, 1, 1], few))  # of these masks nothing is priced
+    server, *_, alone = masked(run_of(np.ones_like(few)))
+    assert server.proved.epsilon.max() == alone.proved.epsilon.max() == 0 and "no sum was opened" in server.proved.why
+
+
+def test_the_threshold_of_the_ledger_is_that_of_the_protocol():
+    system = secagg(towards_target(), num_clients=N, dropout=0.4, elide=True, block=N, mesh=None, **NOISE)
+    data = DATA._replace(count=jnp.ones_like(DATA.count))
+    run = simulate(system, jax.random.key(0), jnp.zeros(D), data, rounds=12, progress=False)
+    fails, came = run.status.values > 0, run.up_bytes.sel(phase="upload").values > 0
+    np.testing.assert_array_equal(fails, came.sum(1) < 4)
+    server, *_ = ledger(system, run, data, delta=DELTA)
+    opened = ledger(system, run.isel(round=~fails).drop_vars("round"), data, delta=DELTA)[0]
+    assert 0 < fails.sum() < 12
+    np.testing.assert_array_equal(server.proved.epsilon, opened.proved.epsilon)
 
 
 def fewest_of_all(group_size, threshold, cohort, arrived):
