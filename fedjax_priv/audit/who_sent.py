@@ -12,7 +12,7 @@ from jaxtyping import Array, Float32
 from fedjax_priv.audit.worlds import Seen, Worlds
 from fedjax_priv.base import Cohort, Release, absent
 from fedjax_priv.ledger import Entry
-from fedjax_priv.systems.releases import DistributedNoise
+from fedjax_priv.systems.releases import DistributedNoise, LocalNoise
 
 
 def sent(seen: Seen) -> Float32[Array, " 2"]:
@@ -67,6 +67,6 @@ def _counts_rounds(entry: Entry) -> bool:
 
 def _counts_uploads(entry: Entry, release: Release) -> bool:
     """Whether the proved eps depends on how many other clients' noise is in a sum."""
-    noise = getattr(release, "noise", None)
-    summed = isinstance(noise, DistributedNoise) and noise.group_size > 1
+    noise = getattr(release, "noise", release)
+    summed = noise.group_size > 1 if isinstance(noise, DistributedNoise) else isinstance(noise, LocalNoise)
     return summed and entry.proved.epsilon is not None and entry.view != "everybody"

@@ -40,6 +40,7 @@ import xarray as xr
 
 from fedjax_priv.clients import LocalSteps
 from fedjax_priv.layers.quantization import largest_summand
+from fedjax_priv.ledger.distributed_noise import who_sent
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
@@ -80,19 +81,18 @@ def entries(release: LocalNoise, question: Question) -> list[Entry]:
             *([("coalition", f"{colluding} clients of the round and the server", colluding)] if colluding else []),
             *rows,
         ]
-    upload = question.run.up_bytes.sel(phase="upload")
-    dropped = int((upload == 0).sum("client").max())  # in failed rounds too, as if opened
-
     lonely = uncovered(steps, "row 2") or too_coarse(release, steps)
     seen = "" if lonely else too_fine(release, steps, int(np.max(training.local_steps)))
 
     def proved(name: Adversary, number: int) -> Figure:
         if why := uncovered(steps, "row 1") if name == "everybody" else lonely:
             return none(why)
-        if seen:
-            name, number = EVERYBODY[0], 0
+        fresh = steps.num_devices is not None
+        if seen or name == "everybody":
+            return _proved(training, question.delta, fresh_batches=fresh)
         lipschitz = None if uncovered(steps, "rows 3 and 4") else question.lipschitz
-        return _proved(training, question.delta, name, number, dropped, lipschitz, steps.num_devices is not None)
+        sums = _in_sums(training, question, {"server": 0, "device": 1, "coalition": number}[name])
+        return _proved(sums, question.delta, fresh_batches=fresh, summed=True, lipschitz=lipschitz)
 
     claims = [claim, *[elsewhere] * (len(rows) - 1)]  # the first view is the one that is claimed about
     once = bool(np.equal(training.local_steps, 1).all()) and not (lonely or seen)
@@ -115,7 +115,7 @@ def every_step(question: Question) -> list[Entry]:
     if isinstance(known, str):
         return [Entry(who, ADJACENT, claim, none(known), note, view)]
     training, _ = known
-    proved = _proved(training, question.delta, view, 0, 0, None, fresh_batches=False)
+    proved = _proved(training, question.delta, fresh_batches=False)
     return [Entry(who, ADJACENT, claim, proved, note, view, _whole(training))]
 
 
@@ -183,6 +183,11 @@ def trained(run: xr.Dataset) -> np.ndarray:
     return run.trains.values if "trains" in run else np.ones(run.client_id.shape, bool)
 
 
+def sent(run: xr.Dataset) -> np.ndarray:
+    """`[rounds, places]`: who trained and whose upload arrived, in failed rounds too."""
+    return trained(run) & (run.up_bytes.sel(phase="upload").values > 0)
+
+
 def batches(steps: LocalSteps, count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
     """Samples and batch size of each client, or why no theorem covers them."""
     size = steps.batch_size
@@ -221,36 +226,47 @@ def _claimed(training: cdp_fl.Training, delta: float, secure: bool, how: LocalSt
     return Figure(eps, delta, "Theorem 1 (eq. 10), false in general" if secure else "Theorem 1 with r = 1")
 
 
+def _in_sums(training: cdp_fl.Training, question: Question, known: int) -> cdp_fl.Training:
+    """Of sums alone, `[kinds, n]`: rounds in which each client's upload arrived, by the uploads whose noise is unknown.
+
+    A failed round counts like one whose sum was opened. Where all others are known, a client's own noise is left.
+    """
+    came = who_sent(question.run, question.count.size)
+    unknown, kind = np.unique(np.maximum(came.sum(1) - known, 1).astype(int), return_inverse=True)
+    taken = np.zeros((unknown.size, came.shape[1]), int)
+    np.add.at(taken, kind, came.astype(int))
+    return training._replace(rounds_taken=taken, num_selected=unknown[:, None])
+
+
 def _proved(
     training: cdp_fl.Training,
     delta: float,
-    adversary: Adversary,
-    colluding: int,
-    dropped: int,
-    lipschitz: float | None,
+    *,
     fresh_batches: bool,
+    summed: bool = False,
+    lipschitz: float | None = None,
 ) -> Figure:
-    known = {"everybody": 0, "server": 0, "device": 1, "coalition": colluding}[adversary]
-    others = training.num_selected - known - dropped
-    if alone := adversary == "everybody" or others < 1:
-        adversary, colluding, dropped, others = "everybody", 0, 0, 1
-    try:
-        rho = cdp_fl.proved_rho(
-            training, adversary=adversary, colluding=colluding, dropped=dropped, lipschitz=lipschitz
-        )
-    except ValueError as error:
-        return none(str(error))
-    found = cdp_fl.proved_epsilon(rho, delta)
+    """Of every local step; or of sums, one row for each number of uploads, as `_in_sums`."""
+    seen_as: Adversary = "server" if summed else "everybody"
+    rho = cdp_fl.proved_rho(training, adversary=seen_as, lipschitz=lipschitz)
+    found = cdp_fl.proved_epsilon(rho, delta, axis=0 if summed else None)
     rows = ", ".join(map(str, np.unique(found.row)))
     plain = Figure(found.epsilon, delta, f"row {rows}: {'; '.join(found.assumptions)}")
     if not fresh_batches:
         return plain
-    amplified = _amplified(training._replace(num_selected=others), delta)
+    amplified = _amplified(_with_least_noise(training) if summed else training._replace(num_selected=1), delta)
     if np.less_equal(found.epsilon, amplified).all():
         return plain
-    seen = "every upload is seen" if alone else "only the sum is seen"
+    seen = "only the sum is seen" if summed else "every upload is seen"
     why = f"batches are secret and drawn afresh each round; {seen}"
     return Figure(np.minimum(found.epsilon, amplified), delta, why)
+
+
+def _with_least_noise(sums: cdp_fl.Training) -> cdp_fl.Training:
+    """All rounds as if of the fewest uploads that arrived in one."""
+    taken, uploads = np.asarray(sums.rounds_taken), np.asarray(sums.num_selected)
+    fewest = uploads.min(where=taken.any(1, keepdims=True), initial=uploads.max())
+    return sums._replace(rounds_taken=taken.sum(0), num_selected=int(fewest))
 
 
 def _amplified(training: cdp_fl.Training, delta: float) -> np.ndarray:

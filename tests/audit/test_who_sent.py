@@ -17,7 +17,7 @@ from fedjax_priv.clients import bernoulli, everyone
 from fedjax_priv.ledger import Entry, ledger
 from fedjax_priv.ledger.entry import Figure, none
 from fedjax_priv.systems import compose, dp_fedavg, secagg
-from fedjax_priv.systems.releases import DistributedNoise, Sum
+from fedjax_priv.systems.releases import DistributedNoise, LocalNoise, Sum
 
 N, D, DELTA = 5, 8, 1e-3
 LOCAL, DATA = sending(jnp.zeros((N, D))), no_samples(N)
@@ -139,8 +139,10 @@ def test_each_figure_is_asked_what_it_counts():
         except ValueError as error:
             return str(error).partition(" must")[0]
 
-    assert refused(of_sum, whole) == refused(of_sum, each) == "subject"
+    of_steps = LocalNoise(secure=True, levels=8.0, max_terms=N)
+    assert refused(of_sum, whole) == refused(of_sum, each) == refused(of_steps, each) == "subject"
     assert [refused(release, whole, rounds=2) for release in (alone, None)] == [None, None]
     assert refused(of_sum, nothing) is refused(of_sum, whole, view="everybody") is None
+    assert refused(of_steps, each, view="everybody") is None
     assert refused(alone, each, rounds=2) == refused(None, nothing, each, rounds=2) == "rounds"
     assert refused(alone, each) is None
