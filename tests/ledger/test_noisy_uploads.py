@@ -8,7 +8,7 @@ import pytest
 from fedjax_priv.attacks import same_set, sign_flip
 from fedjax_priv.clients import poisson
 from fedjax_priv.ledger import ledger, planned
-from fedjax_priv.systems import compose
+from fedjax_priv.systems import compose, robajol
 from fedjax_priv.theory import gaussian
 from helpers import targets, towards_target
 
@@ -53,6 +53,25 @@ def test_clients_that_come_by_coins_pay_for_the_rounds_in_which_they_came():
     came = (run.up_bytes.values[0] > 0).sum(0)
     assert came.min() < came.max() <= 3 and (run.client_id.values == np.arange(N)).all()
     np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(1e-5, 2 * np.sqrt(came)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("system", ["compose", "robajol"])
+def test_an_upload_that_is_lost_costs_nothing(system):
+    """Nobody sees it, and its client keeps what it remembers."""
+    made = {
+        "compose": lambda: compose(
+            towards_target(), num_clients=N, private="local", clip=1.0, noise_variance=4.0, dropout=0.4
+        ),
+        "robajol": lambda: robajol(
+            towards_target(), num_clients=N, num_params=D, k=4, clip=1.0, noise_multiplier=2.0, dropout=0.4
+        ),
+    }[system]()  # fmt: skip
+    run = planned(made, jax.random.key(0), jnp.zeros(D), DATA, 6)
+    came = (run.up_bytes.values[0] > 0).sum(0)
+    assert came.min() < came.max() < 6
+    entry, *_ = ledger(made, run, DATA, delta=1e-5)
+    np.testing.assert_allclose(entry.proved.epsilon, gaussian.epsilon(1e-5, np.sqrt(came)), rtol=1e-9)
+    assert not entry.gaussian
 
 
 def test_numbers_of_samples_are_public_since_they_weigh_what_others_send():
