@@ -201,6 +201,22 @@ def test_the_geometric_median_of_most_equal_rows_is_that_row():
     close(direction("geometric_median", rows), rows[5])
 
 
+@pytest.mark.parametrize("far", [1e6, 1e15, 1e30])
+def test_equal_rows_do_not_follow_the_others_at_all(far):
+    """A billionth of the way is far, if the others choose how far they are; mixing makes honest rows equal."""
+    rows = some_rows(11)[0]
+    rows[:4] = far * rows[:1]
+    mixed = aggregators.pre_aggregated(aggregators.nearest_neighbour_mixing(4), aggregators.geometric_median())
+    close(np.asarray(mixed(rows)), rows[4:].mean(0), tolerance=1e-5)
+    rows[4:] = rows[5]
+    np.testing.assert_array_equal(direction("geometric_median", rows), rows[5])
+    close(np.asarray(aggregators.geometric_median(1e-3)(rows)), rows[5], tolerance=4e-3)
+    rows[4] += 1  # of eight rows four are equal, and the others differ
+    np.testing.assert_array_equal(np.asarray(aggregators.geometric_median()(rows[1:])), rows[5])
+    rows[4] = rows[3]  # or do not
+    close(np.asarray(aggregators.geometric_median()(rows[1:] / far)), (rows[3] + rows[5]) / (2 * far))
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_a_radius_is_a_length_at_any_scale(scale):
     rows = (some_rows(12)[0] * np.float32(scale)).astype(np.float32)

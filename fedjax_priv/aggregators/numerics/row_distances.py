@@ -30,6 +30,7 @@ class Geometry(NamedTuple):
     near: Bool[Array, " g"]  # present and not infinitely far
     gram: Float[Array, "g g"]  # of `(row - central row) * scale`; 0 where a row is not near
     scale: Float[Array, ""]
+    equal: Bool[Array, " g"]  # to the central row, and near
 
 
 def geometry(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Geometry:
@@ -37,10 +38,11 @@ def geometry(rows: Float[Array, "g d"], ok: Bool[Array, " g"]) -> Geometry:
     about_zero = gram(rows, jnp.zeros_like(rows[0]), _scale(largest_entries(rows), ok))
     distance = squared_distances(about_zero, ok & (jnp.diagonal(about_zero) < FAR))
     origin = rows[jnp.argmin(median_distances(distance))]
-    scale = _scale(largest_entries(rows - origin[None, :]), ok)
+    size = largest_entries(rows - origin[None, :])
+    scale = _scale(size, ok)
     about = gram(rows, origin, scale)
     near = ok & (jnp.diagonal(about) < FAR)
-    return Geometry(near, jnp.where(both(near), about, 0.0), scale)
+    return Geometry(near, jnp.where(both(near), about, 0.0), scale, near & (size == 0))
 
 
 def _scale(size: Float[Array, " g"], ok: Bool[Array, " g"]) -> Float[Array, ""]:

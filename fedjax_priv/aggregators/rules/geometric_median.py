@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from fedjax_priv import _validate
 from fedjax_priv.aggregators.numerics.column_blocks import dot, gram, weighted_sum
 from fedjax_priv.aggregators.numerics.row_distances import (
+    Geometry,
     both,
     distances_to_sum,
     geometry,
@@ -25,6 +26,8 @@ TOLERANCE = 1e-7
 STILL_MOVING = 1e-5
 """If the last of all steps is longer than this fraction of the median distance to the rows, there is no direction."""
 RELATIVE_NU = 1e-6
+ROUNDING = 1e-5
+"""Inner products of equal rows differ by a smaller fraction."""
 
 
 def geometric_median(nu: float | Array | None = None) -> Aggregator:
@@ -35,6 +38,9 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
     where they end, at most 1,000 more use those relative to the nearest row, where small distances are exact. The start
     weighs each row by one over its median distance to the others, which a minority cannot move. If the rows lie on a
     line and their number is even, any point between the two in the middle is a solution; the start decides.
+
+    If most rows are equal, or half of them and the others are not, the direction is one of these, exactly: steps would
+    end a billionth of the way to the others, and a minority chooses how far that is.
 
     If the last of all these steps is still longer than 1e-5 of the median distance to the rows, the direction is NaN,
     so that the round fails with `Status.NOT_FINITE`. Of the rows that were tried, up to 1,001 of which 500 are as far
@@ -61,7 +67,8 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
         places = geometry(rows, ok)
         apart = jnp.sqrt(median_distances(squared_distances(places.gram, places.near)))
         typical = jnp.sort(apart)[(places.near.sum() - 1) // 2]
-        least = jnp.maximum(RELATIVE_NU * typical if given is None else given * places.scale, LEAST)
+        smoothed = RELATIVE_NU * typical if given is None else given * places.scale
+        least = jnp.maximum(smoothed, LEAST)
         fractions = lambda distance: _fractions(inverse(places, distance, least))
         found, _ = _still(places.gram, fractions, fractions(apart), TOLERANCE * typical)
         nearest = rows[jnp.argmin(jnp.where(places.near, distances_to_sum(places.gram, found), jnp.inf))]
@@ -69,9 +76,20 @@ def geometric_median(nu: float | Array | None = None) -> Aggregator:
         shares, moved = _still(here, fractions, found, TOLERANCE * typical)
         away = jnp.sort(jnp.where(places.near, distances_to_sum(here, shares), jnp.inf))
         still = moved <= jnp.maximum(TOLERANCE * typical, STILL_MOVING * away[(places.near.sum() - 1) // 2])
-        return weighted_sum(jnp.where(still, shares, jnp.nan), rows)
+        one = (jnp.arange(len(rows)) == jnp.argmax(places.equal)).astype(rows.dtype)
+        settled = _at_equal_rows(places) & (smoothed < LEAST)
+        return weighted_sum(jnp.where(settled, one, jnp.where(still, shares, jnp.nan)), rows)
 
     return rule(direct, fewer_than_half, equivariant=True)
+
+
+def _at_equal_rows(places: Geometry) -> Bool[Array, ""]:
+    """Whether the central row, with its equals, is the only solution; two halves of equal rows have others."""
+    others = places.near & ~places.equal
+    more = places.equal.sum() - others.sum()
+    least = jnp.where(both(others), places.gram, jnp.inf).min()
+    differ = least < (1 - ROUNDING) * jnp.where(both(others), places.gram, -jnp.inf).max()
+    return (more > 0) | ((more == 0) & differ)
 
 
 def _still(
