@@ -11,7 +11,7 @@ from fedjax_priv.data.client_arrays import Partition
 from fedjax_priv.theory import discrete_gaussian, zcdp
 from fedjax_priv.theory.cdp_fl import Training, proved_rho
 from fedjax_priv.theory.correlated_noise import mu
-from fedjax_priv.theory.robust_rules import krum_kappa
+from fedjax_priv.theory.robust_rules import krum_kappa, multi_krum_kappa
 
 LABELS = np.arange(60) % 3
 DATASET = data.Dataset(np.zeros((60, 1), np.float32), LABELS, np.zeros((3, 1), np.float32), LABELS[:3], num_classes=3)
@@ -33,7 +33,7 @@ CHOOSING = [
     (attacks.min_max, ()), (attacks.min_sum, ()), (federate, ()), (models.mcmahan_cnn, ()),
     (discrete_gaussian.rdp, (10.0, 100, 10.0, 10)), (discrete_gaussian.calibrated, (SUM, 1.0, 1e-5)),
     (discrete_gaussian.epsilon, (SUM, discrete_gaussian.Grid(0.01, 0.5), 1e-5)), (zcdp.epsilon, (0.1, 1e-5)),
-    (mu, (4.0, 2.0)), (krum_kappa, (10, 2)), (proved_rho, (TRAINING,)),
+    (mu, (4.0, 2.0)), (krum_kappa, (10, 2)), (multi_krum_kappa, (10, 2)), (proved_rho, (TRAINING,)),
 ]  # fmt: skip
 """Functions, and what they need besides."""
 

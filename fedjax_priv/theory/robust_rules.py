@@ -61,26 +61,40 @@ def coordinate_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result
 
 
 def geometric_median_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """`4 (1 + f / (n - 2f))^2`, an upper bound (Allouah et al. 2023).
+    """`(n - 1) / (n + 1 - 2f)` for odd n and `n / (n - 2f)` for even n, exact in any dimension for nu = 0.
 
-    Arguments and errors are those of `least_kappa`.
+    For even n some rows have many geometric medians; this is of the worst. With `k = ceil((n - 2f) / 2)` it is
+    `(n - f - k) / k`, reached by k honest rows at one point, the others at another and Byzantine ones beyond the first.
+
+    Proof: unit vectors to the median v from all rows add up to 0, so those from honest rows add up to f or less along
+    v - c, for any point c. One is at least `sqrt(1 - t)` long there if the row is `sqrt(t) ||v - c||` from c, and never
+    less than -1. So `sum_S ||x_i - c||^2 >= k ||v - c||^2`. Take c beyond the honest mean, seen from v, by `k / (n - f
+    - k)` of its distance. Allouah et al. 2023 have `4 (1 + f / (n - 2f))^2`. Arguments and errors are those of
+    `least_kappa`.
 
     Examples:
-      >>> print(geometric_median_kappa(10, 2).round(3))
-      7.111
+      >>> print(geometric_median_kappa(10, 2).round(3), geometric_median_kappa(11, 2).round(3))
+      1.667 1.25
     """
-    return 4 * (1 + least_kappa(num_rows, num_byzantine)) ** 2
+    n, f = _checked(num_rows, num_byzantine)
+    at_median = (n - 2 * f + 1) // 2
+    return (n - f - at_median) / at_median
 
 
-def krum_kappa(
-    num_rows: Numbers, num_byzantine: Numbers, neighbours: Literal["blanchard", "byzfl"] = "blanchard"
-) -> Result:
+Scored = Literal["blanchard", "byzfl"]
+
+
+def krum_kappa(num_rows: Numbers, num_byzantine: Numbers, neighbours: Scored = "blanchard") -> Result:
     """An upper bound for Krum with n - f - 1 nearest neighbours ("byzfl") or the original n - f - 2 ("blanchard").
 
-    With n - f - 1 it is `6 (n - f) / (n - 2f)` (Allouah et al. 2023). Of n - f - 2 neighbours, at least n - 2f - 1 are
-    honest, and the same proof gives `(6 - 4 / (n - f - 1)) (n - f) / (n - 2f - 1)`. This is infinite for n = 2f + 1:
-    the f - 1 nearest neighbours of a Byzantine row are then the other Byzantine rows, so if they are all equal, they
-    score 0 wherever they are.
+    With h = n - f, and a the n - 2f honest rows or more among a row and its neighbours, or n - 2f - 1, it is
+    `(sqrt(2 s h / a) + sqrt((h - a) / a))^2`, with s = 1 or `(h - 2) / (h - 1)`. It also holds for multi-Krum with any
+    number of rows up to h. It is infinite for n = 2f + 1 and "blanchard": the f - 1 nearest neighbours of a Byzantine
+    row are then the other Byzantine rows, so if they are all equal, they score 0 wherever they are.
+
+    Proof: the least score is at most the mean score of honest rows in S, `2 s h` times their variance. So the row is at
+    most the first root away from the mean of those a, and that from the mean of S by the second root. Allouah et al.
+    2023 have `6 (n - f) / (n - 2f)` for "byzfl".
 
     Args:
       num_rows: n.
@@ -91,13 +105,53 @@ def krum_kappa(
       ValueError: an argument is out of range.
 
     Examples:
-      >>> print(krum_kappa(10, 2, "byzfl"), krum_kappa(10, 2).round(3), krum_kappa(5, 2))
-      8.0 8.686 inf
+      >>> print(krum_kappa(10, 2, "byzfl").round(3), krum_kappa(10, 2).round(3), krum_kappa(5, 2))
+      4.886 5.909 inf
     """
+    score, off, known, _, _ = _of_scores(num_rows, num_byzantine, neighbours)
+    return np.where(known, (np.sqrt(2 * score) + off) ** 2, np.inf)[()]
+
+
+def multi_krum_kappa(num_rows: Numbers, num_byzantine: Numbers, neighbours: Scored = "blanchard") -> Result:
+    """An upper bound for multi-Krum with n - f rows selected. Arguments and errors are those of `krum_kappa`.
+
+    With h, a and s as there it is `(sqrt(f (f + h) s / a) + f sqrt((h - a) / (a h)) + sqrt(f (h - f) / h))^2 / h`, but
+    infinite for n = 2f + 1 and "blanchard".
+
+    Proof: b <= f Byzantine rows take the places of as many honest ones. In S the scores of these add up to at most
+    `s (b + h)` times h times the variance, and those of the Byzantine rows to no more. The first two terms are how far
+    the Byzantine rows are from the honest mean, and the last one is how far the rows that they replace are.
+
+    Examples:
+      >>> print(multi_krum_kappa(10, 2).round(3), multi_krum_kappa(10, 2, "byzfl").round(3))
+      1.642 1.495
+    """
+    score, off, known, h, f = _of_scores(num_rows, num_byzantine, neighbours)
+    error = np.sqrt(f * (f + h) * score) + f * off + np.sqrt(f * (h - f))
+    return np.where(known, (error / h) ** 2, np.inf)[()]
+
+
+def _of_scores(num_rows: Numbers, num_byzantine: Numbers, neighbours: str) -> tuple:
+    """`s h / a`, the root of `(h - a) / a`, whether there is an a, and h and f."""
     n, f = _checked(num_rows, num_byzantine)
     fewer = _validate.choice({"blanchard": 1, "byzfl": 0}, neighbours=neighbours)
-    honest, others = n - 2 * f - fewer, np.maximum(n - f - 1, 1)
-    return np.where(honest > 0, (6 - 4 * fewer / others) * (n - f) / np.maximum(honest, 1), np.inf)[()]
+    h, shared = n - f, np.maximum(n - 2 * f - fewer, 1)
+    return (1 - fewer / np.maximum(h - 1, 1)) * h / shared, np.sqrt((h - shared) / shared), n > 2 * f + fewer, h, f
+
+
+def meamed_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
+    """`4 f / (n - f) (coordinate_median_kappa + 1)`, an upper bound. Arguments and errors are those of `least_kappa`.
+
+    Each Byzantine value that counts is as near to the median as an honest one that does not, so the error is at most `2
+    / (n - f)` times what f honest values or fewer are off the median. It is reached at n = 2f + 1 and n = 2f + 2, if f
+    >= 1.
+
+    Examples:
+      >>> print(meamed_kappa(10, 2), meamed_kappa(8, 3))
+      2.0 6.0
+    """
+    n, f = _checked(num_rows, num_byzantine)
+    return 4 * f / (n - f) * (coordinate_median_kappa(num_rows, num_byzantine) + 1)
 
 
 def smea_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
@@ -149,7 +203,7 @@ def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Re
     Examples:
       >>> alone = krum_kappa(100, 5, "byzfl")
       >>> print(mixed_kappa(alone, 100, 5).round(3), alone.round(3))
-      3.088 6.333
+      1.622 2.852
     """
     n, f = _checked(num_rows, num_byzantine)
     return 8 * f / (n - f) * (_validate.real("[0, inf)", kappa=kappa) + 1)

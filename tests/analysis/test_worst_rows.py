@@ -80,7 +80,7 @@ def test_krum_of_too_few_neighbours_follows_its_byzantine_rows(far):
     assert ratio(rows, references.krum(rows)) > far**2
     assert float(compiled(KRUM)(jnp.asarray(rows, jnp.float32))) > far**2
     assert krum_kappa(5, F) == np.inf
-    assert ratio(rows, references.krum(rows, excess=1)) < krum_kappa(5, F, "byzfl") == 18
+    assert ratio(rows, references.krum(rows, excess=1)) < krum_kappa(5, F, "byzfl") < 15
 
 
 def test_kappa_of_rows_is_the_definition():

@@ -47,6 +47,8 @@ PROVED = {
     "mixed_trimmed_mean": lambda n, f: robust_rules.mixed_kappa(robust_rules.trimmed_mean_kappa(n, f), n, f),
     "krum": robust_rules.krum_kappa,
     "krum_byzfl": lambda n, f: robust_rules.krum_kappa(n, f, "byzfl"),
+    "multi_krum": robust_rules.multi_krum_kappa,
+    "meamed": robust_rules.meamed_kappa,
     "smea": robust_rules.smea_kappa,
     "mda": robust_rules.mda_kappa,
 }

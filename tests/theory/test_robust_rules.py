@@ -12,7 +12,9 @@ from fedjax_priv.theory.robust_rules import (
     krum_kappa,
     least_kappa,
     mda_kappa,
+    meamed_kappa,
     mixed_kappa,
+    multi_krum_kappa,
     smea_kappa,
     trimmed_mean_kappa,
 )
@@ -55,9 +57,13 @@ def test_the_table():
     n, f = np.array([7, 11, 15, 16]), np.array([2, 3, 4, 3])
     np.testing.assert_allclose(trimmed_mean_kappa(n, f), [2 / 3, 0.6, 4 / 7, 0.3])
     np.testing.assert_allclose(coordinate_median_kappa(n, f), [1.5, 5 / 3, 1.75, 7 / 6])
-    np.testing.assert_allclose(krum_kappa(n, f, "byzfl"), [10, 9.6, 66 / 7, 7.8])
-    np.testing.assert_allclose(krum_kappa(n, f), [12.5, 76 / 7, 154 / 15, 221 / 27])
-    np.testing.assert_allclose(geometric_median_kappa(7, 2), 100 / 9)
+    np.testing.assert_allclose(krum_kappa(n, f, "byzfl"), [6.981, 6.571, 6.395, 4.666], rtol=1e-3)
+    np.testing.assert_allclose(krum_kappa(n, f), [9.993, 8.132, 7.450, 5.262], rtol=1e-3)
+    assert (krum_kappa(n, f, "byzfl") < 6 * (n - f) / (n - 2 * f)).all(), "Allouah et al."
+    np.testing.assert_allclose(multi_krum_kappa(n, f, "byzfl"), [3.178, 2.832, 2.685, 1.335], rtol=1e-3)
+    np.testing.assert_allclose(multi_krum_kappa(n, f), [4.018, 3.237, 2.950, 1.412], rtol=1e-3)
+    np.testing.assert_allclose(meamed_kappa(n, f), [4, 4, 4, 2])
+    np.testing.assert_allclose(geometric_median_kappa(n, f), [1.5, 5 / 3, 1.75, 1.6])
     assert (4 * least_kappa(n, f) <= mixed_kappa(trimmed_mean_kappa(n, f), n, f)).all(), "above the trap of mixing"
     np.testing.assert_allclose(mixed_kappa(1.0, 10, 2), 4.0)
 
@@ -89,6 +95,65 @@ def climbed(rule, f, rows, rng, steps=150):
         if (found := ratio(rule(tried, f), tried[f:])) > best:
             best, rows = found, tried
     return best
+
+
+@pytest.mark.parametrize(("n", "f"), SETTINGS)
+def test_the_geometric_median_reaches_its_kappa_on_a_line(n, f):
+    """Byzantine rows beyond so few honest ones that these are a median; with one fewer they are none."""
+    total = lambda rows, at: np.abs(rows[:, 0] - at).sum()
+    few = -(-(n - 2 * f) // 2)
+    rows = line((f, 2), (few, 1), (n - f - few, 0))
+    assert total(rows, 1) <= min(total(rows, at) for at in (0, 0.5, 1.5, 2))
+    assert ratio(np.array([1.0, 0.0]), rows[f:]) == pytest.approx(geometric_median_kappa(n, f))
+    fewer = line((f, 2), (few - 1, 1), (n - f - few + 1, 0))
+    assert total(fewer, 0) < total(fewer, 1)
+
+
+def test_honest_rows_are_as_far_from_any_point_as_the_proof_for_the_geometric_median_says():
+    """With Byzantine rows anywhere, and points near the honest mean, where there is least room."""
+    rng, tightest = np.random.default_rng(3), np.inf
+    for n, f in rng.choice([(3, 1), (5, 2), (7, 2), (8, 3), (9, 1)], 60):
+        few = -(-(n - 2 * f) // 2)
+        rows = line((f, 2), (few, 1), (n - f - few, 0)) + rng.choice([0.1, 1]) * rng.normal(size=(n, 2))
+        median, honest = references.geometric_median(rows), rows[f:]
+        for point in honest.mean(0) + rng.normal(size=(20, 2)) * rng.choice([0.1, 1]):
+            room = ((honest - point) ** 2).sum() / (few * ((median - point) ** 2).sum())
+            tightest = min(tightest, room)
+    assert 1 - 1e-6 <= tightest < 1.2
+
+
+OF_SCORES = {
+    "krum": (lambda x, f: references.krum(x, f), krum_kappa),
+    "krum, byzfl": (lambda x, f: references.krum(x, f, 1), lambda n, f: krum_kappa(n, f, "byzfl")),
+    "multi_krum": (references.multi_krum, multi_krum_kappa),
+    "multi_krum, byzfl": (
+        lambda x, f: references.multi_krum(x, f, 1), lambda n, f: multi_krum_kappa(n, f, "byzfl")
+    ),
+    "multi_krum of two": (lambda x, f: references.multi_krum(x, f, 1, 2), lambda n, f: krum_kappa(n, f, "byzfl")),
+    "meamed": (references.meamed, meamed_kappa),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_SCORES)
+def test_no_climb_exceeds_what_is_proved_of_scores(name):
+    rule, proved = OF_SCORES[name]
+    rng, shares = np.random.default_rng(0), []
+    for n, f in ((4, 1), (6, 2), (7, 2), (8, 3)):
+        starts = [line((f, at), (n - 2 * f, 0), (f, 1)) for at in (-0.999, 0.999)] + [rng.normal(size=(n, 2))]
+        shares += [climbed(rule, f, rows + 0.01 * rng.normal(size=rows.shape), rng) / proved(n, f) for rows in starts]
+    assert 0.6 < max(shares) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize(("n", "f"), [(3, 1), (4, 1), (7, 3), (8, 3)])
+def test_meamed_reaches_its_kappa_where_byzantine_rows_are_nearly_half(n, f):
+    rows = line((f, -1 + 1e-7), (n - 2 * f, 0), (f, 1))
+    assert ratio(references.meamed(rows, f), rows[f:]) == pytest.approx(meamed_kappa(n, f), rel=1e-4)
+
+
+def test_too_few_neighbours_have_no_kappa():
+    """Without Byzantine rows all are selected."""
+    assert krum_kappa(7, 3) == multi_krum_kappa(7, 3) == krum_kappa(1, 0) == np.inf
+    assert multi_krum_kappa(5, 0) == multi_krum_kappa(5, 0, "byzfl") == meamed_kappa(5, 0) == 0
 
 
 OF_SUBSETS = [(3, 1), (5, 1), (5, 2), (6, 2), (7, 2)]
