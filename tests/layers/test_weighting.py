@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from fedjax_priv.base import Received
-from fedjax_priv.layers import plain, public_weighted_mean, scale, stack, stateless
+from fedjax_priv.layers import (
+    plain,
+    plain_field,
+    public_weighted_mean,
+    quantize,
+    scale,
+    stack,
+    stateless,
+    weighted_mean,
+)
 from helpers import cohort_of, run_layer, survivors
 
 N, D = 6, 5
@@ -70,3 +79,19 @@ def test_factors(make):
     encoded = jax.jit(lambda factor: make(factor=factor).encode(KEY, (), (), jnp.asarray(X), WHO)[0])
     np.testing.assert_allclose(encoded(2.0), 2 * WEIGHT[:, None] * X, rtol=1e-6)
     assert jnp.isnan(encoded(-2.0)).all(), "a traced one out of range is not finite"
+
+
+def test_a_lie_about_a_weight_divides_everything():
+    """The last of three clients sends nothing but the weight that leaves one grid point of the total."""
+    levels, x = 2.0**20, jnp.array([[3.0], [1.0], [2.0]])
+    who = cohort_of(3, weight=[0.25, 0.5, 0.25])
+    lie = stateless(lambda key, rows, cohort: rows.at[2].set(jnp.array([0.0, 1 / levels - 0.75])), whole=True)
+    found = {
+        name: run_layer(
+            stack(weigh=weighted_mean(), **attack, quantize=quantize(levels, max_terms=3), send=plain_field()),
+            KEY, x, who, survivors(3, ()),
+        )["received"].value
+        for name, attack in (("honest", {}), ("attacked", {"attack": lie}))
+    }  # fmt: skip
+    np.testing.assert_allclose(found["honest"], [[1.75]], rtol=1e-5)
+    np.testing.assert_allclose(found["attacked"], [[1.25 * levels]], rtol=1e-5)

@@ -105,7 +105,8 @@ def furthest(
 
     From `start`, the step doubles as long as the distance grows. After the first step that does not increase it, each
     step, taken or not, is `ratio` times the one before. ByzFL's search only goes up and may step over the worst factor:
-    against Krum with 4 of 15 rows, `optimal_alie` then did from half to three quarters of the harm of the worst z. With
+    against Krum with 4 of 15 rows, `optimal_alie` then did about half of the harm of the worst z, and a sixth at
+    worst. Other rules that choose rows, such as `caf`, and mixing before a rule hide the worst factor as well. With
     `down`, factors below the best one are tried afterwards. The harm found is a lower bound all the same; a smaller
     `step` and a `ratio` nearer to 1 look closer.
 
