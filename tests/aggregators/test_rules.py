@@ -217,6 +217,14 @@ def test_equal_rows_do_not_follow_the_others_at_all(far):
     close(np.asarray(aggregators.geometric_median()(rows[1:] / far)), (rows[3] + rows[5]) / (2 * far))
 
 
+def test_equal_rows_and_a_given_nu_or_missing_rows_that_equal_them():
+    """Five rows pull back as far as they are from the point, in units of nu, and four pull with length 1 each."""
+    rows = np.repeat([[0.0, 0.0], [9.0, 0.0]], [5, 4], axis=0)
+    close(np.asarray(aggregators.geometric_median(2.0)(rows)), [2.0 * 4 / 5, 0])
+    there = np.arange(9) > 0  # two halves, whatever the missing row holds
+    close(np.asarray(aggregators.geometric_median()(rows, there)), [4.5, 0])
+
+
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_a_radius_is_a_length_at_any_scale(scale):
     rows = (some_rows(12)[0] * np.float32(scale)).astype(np.float32)
