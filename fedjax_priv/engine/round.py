@@ -198,10 +198,10 @@ def _step(
     return placed(after, parts.placement.mesh), info
 
 
-def _draw(parts: Parts, key: base.Key, state: PyTree, round: Array, count: ArrayLike) -> tuple[base.Cohort, PyTree]:
-    return parts.cohort.apply(
-        named(jax.random.fold_in(key, round), "cohort"), state, round, jnp.asarray(count, jnp.int32)
-    )
+def _draw(parts: Parts, key: base.Key, state: PyTree, round: ArrayLike, count: ArrayLike) -> tuple[base.Cohort, PyTree]:
+    """A state that was fetched to the host is NumPy arrays, and draws compute with those of JAX."""
+    state, round, count = jax.tree.map(jnp.asarray, state), jnp.asarray(round), jnp.asarray(count, jnp.int32)
+    return parts.cohort.apply(named(jax.random.fold_in(key, round), "cohort"), state, round, count)
 
 
 def _arrivals(parts: Parts, key: base.Key, round: Array, who: base.Cohort) -> Array:

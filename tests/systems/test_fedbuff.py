@@ -94,6 +94,14 @@ def test_the_order_in_a_buffer_changes_no_bit():
     assert same_bits(jax.device_get(states.params), run()[0].params)
 
 
+def test_a_cohort_is_known_from_a_state_that_was_fetched():
+    """NumPy arrays draw what those of JAX draw, in a buffer of everyone too."""
+    system = system_of(concurrency=None)
+    state = system.init(KEY, jnp.zeros(D), DATA)
+    there, fetched = (system.draw(KEY, each.draw, each.round, DATA.count) for each in (state, jax.device_get(state)))
+    assert same_bits(fetched, there)
+
+
 def test_field_elements_add_to_the_same_mean():
     exact, _ = run()
     rounded, _ = run(secure_sum=FIELD)
