@@ -80,6 +80,12 @@ def controlled(claim: Claim, bites: bool | None, control: str) -> Claim:
     return claim._replace(control=control) if bites else untestable(claim, control)
 
 
+def told_apart(claim: Claim, rejected: bool, control: str) -> Claim:
+    """A law next to another that must be rejected: if the data agree with both, they decide nothing."""
+    claim = claim._replace(control=control)
+    return undecided(claim, "the data agree with the control too") if claim.verdict and not rejected else claim
+
+
 def joined(*notes: str) -> str:
     """Notes one after the other, without the empty ones."""
     return "; ".join(filter(None, notes))

@@ -17,6 +17,9 @@ SMALL = 0.02
 """A difference of accuracies is small up to this, two points."""
 MARGIN = 0.005
 """What a reader would call the same accuracy, half a point."""
+CHANCE = 0.01
+"""How often a true law may fail, at all its places together."""
+IN_LAW = f"in Student's {1 - CHANCE:.0%} interval, of all places together"
 
 
 class Gap(NamedTuple):
@@ -57,6 +60,11 @@ class Gap(NamedTuple):
         """Whether it is not below 0 by more than `allowed`; how far it is above does not matter."""
         return answer(self.low > -allowed, self.high < -allowed)
 
+    def vanishes(self, allowed: float = 0.0) -> xr.DataArray:
+        """Whether the interval holds 0, or the mean is no more than `allowed` from it; not decided for one seed."""
+        near = abs(self.mean) <= np.maximum(self.noise, allowed)
+        return answer(near & np.isfinite(self.noise), ~near)
+
     def bites(self, by: float) -> xr.DataArray:
         """Whether a control costs as much as `by`: yes as in `above`, no if its mean does not."""
         return answer(self.above(by) > 0, self.mean < by)
@@ -92,6 +100,17 @@ def over_seeds(values: xr.DataArray, places: int = 1) -> Gap:
     Both are NaN where a seed has no value: the others need not be like it.
     """
     return Gap(values.mean("seed", skipna=False), values.reduce(half_width, "seed", confidence=1 - 0.05 / places))
+
+
+def from_law(values: xr.DataArray, law: xr.DataArray | float) -> Gap:
+    """How far means over `seed` are from a law, with intervals of which all hold 0 but in `CHANCE` if it is true.
+
+    A number of standard errors would be no such rule: with three seeds 4 of them miss a true mean in 6% at each place.
+    """
+    apart = values - law
+    places = apart.size // apart.sizes["seed"]
+    noise = apart.reduce(half_width, "seed", confidence=1 - CHANCE / places)
+    return Gap(apart.mean("seed", skipna=False), noise + 1e-9 * abs(values).max())  # rounding, where seeds are equal
 
 
 def better_somewhere(apart: xr.DataArray, allowed: float, dim: str) -> xr.DataArray:

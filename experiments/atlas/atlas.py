@@ -10,7 +10,7 @@ from experiments.atlas.measures import BITES, NOT_RUN, POSSIBLE, cells, dataset,
 from experiments.atlas.picture import pareto, picture
 from experiments.atlas.stacks import BYZANTINE, CLIENTS
 from experiments.atlas.training import Config, problem, programs, train
-from experiments.claims import Claim, Open, Source, untestable
+from experiments.claims import Claim, Open, Source, controlled, untestable
 from experiments.harness import Outcome, span
 
 KEEPS = 0.1
@@ -108,7 +108,9 @@ def _audited(config: Config, run: pd.DataFrame) -> list[Claim]:
         bool((twins.caught == 1).all()), "the test of the same eps contradicts it", source=Source.OURS,
     )  # fmt: skip
     both = [stands, caught]
-    return both if len(games) else [claim._replace(verdict=None, why=Open.NOT_RUN) for claim in both]
+    if not len(twins):
+        return [claim._replace(verdict=None, why=Open.NOT_RUN) for claim in both]
+    return [controlled(stands, caught.verdict or not stands.verdict, stands.control), caught]
 
 
 def _worst(data: xr.Dataset) -> str:

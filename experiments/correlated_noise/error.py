@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.claims import Claim, Source
+from experiments.claims import Claim, Source, told_apart
 from experiments.correlated_noise.factors import Factor, factors, sign_error
 from experiments.drawing import finish
 from experiments.harness import Outcome
@@ -47,15 +47,19 @@ def run(config: Config) -> Outcome:
     streams = {one.noise.correlation: one.noise for made in compared.values() for one in made.values()}
     drawn = {about: simulated(noise, key, config) for about, noise in streams.items()}
     result = xr.concat([dataset(made, drawn) for made in compared.values()], "schedule")
-    result = result.assign_coords(schedule=[*compared])
-    wrong = simulated(sign_error(config.rounds), key, config)
+    broken = "round", simulated(sign_error(config.rounds), key, config)
+    return judge(config, result.assign_coords(schedule=[*compared]).assign(sign_error=broken))
+
+
+def judge(config: Config, result: xr.Dataset) -> Outcome:
+    """The outcome from the data of the streams; `sign_error` is that of a square root with a sign error in C^-1."""
     caveats = [
         f"n = {config.rounds} rounds of SGD, in units of sigma C_clip with mu = 1/sigma for the whole run; each error "
         "is sensitivity times the deviation of a coordinate of the prefix sum",
         f"dots: {config.coordinates:,} coordinates of the noise as the server streams it, float32; no sampling is "
         "used, and no data",
     ]
-    return Outcome(figure(config, result), result, claims(config, result, wrong), caveats)
+    return Outcome(figure(config, result), result, claims(config, result), caveats)
 
 
 def simulated(noise: ServerNoise, key: jax.Array, config: Config) -> np.ndarray:
@@ -85,20 +89,17 @@ def dataset(made: Mapping[str, Factor], drawn: Mapping[Any, np.ndarray]) -> xr.D
     return xr.Dataset(variables, {"factor": [*made], "round": 1 + np.arange(error.shape[1])})
 
 
-def claims(config: Config, result: xr.Dataset, wrong: np.ndarray) -> list[Claim]:
+def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     """Ours: papers state other settings."""
     schedules = once, often = result.isel(schedule=0), result.isel(schedule=1)
     rms = lambda of, factor: float(of.rms.sel(factor=factor))
     bsr, bisr, bandmf = (f"{kind} {config.bands}" for kind in ("BSR", "BISR", "BandMF"))
     best, root, blt = "BandMF, b bands", "square root", f"BLT {config.buffers}"
-    off = _standard_errors(result, config)
     least = [(float(of.rms.min()), of.rms.idxmin().item()) for of in schedules]
     above = rms(once, blt) / rms(once, best) - 1
     gain = [rms(of, "independent") / rms(of, best) for of in schedules]
     return [
-        _ours("streams", "every stream has the error of its closed form, after every round",
-              f"at most {STANDARD_ERRORS} standard errors", f"{off:.2f}", off <= STANDARD_ERRORS,
-              _control(once, wrong)),
+        _streams(config, result, once.sel(factor=root)),
         *_logarithm(config, once),
         _ours("trees", "a tree is noisier than the square root, with its best estimates too", "more",
               _both(result, "tree, reduced", root), all(rms(of, "tree, reduced") > rms(of, root) for of in schedules)),
@@ -126,12 +127,16 @@ def _logarithm(config: Config, once: xr.Dataset) -> list[Claim]:
     return [_ours("logarithm", text, f"{expected:.6f}", f"{found:.6f}", bool(np.isclose(found, expected)))]
 
 
-def _control(once: xr.Dataset, wrong: np.ndarray) -> str:
-    root = once.sel(factor="square root")
-    noisier = wrong[-1] * float(root.sensitivity)
-    return (
-        f"control: with a sign error in C^-1 the square root has {noisier:.4g} at the end for {float(root.largest):.4g}"
-    )
+def _streams(config: Config, result: xr.Dataset, root: xr.Dataset) -> Claim:
+    """Of all factors; a stream with a sign error must not pass."""
+    off, wrong = (_standard_errors(config, *of) for of in (
+        (result.simulated, result.error), (root.sensitivity * result.sign_error, root.error)
+    ))  # fmt: skip
+    said = f"at most {STANDARD_ERRORS} standard errors"
+    claim = _ours("streams", "every stream has the error of its closed form, after every round", said, f"{off:.2f}",
+                  off <= STANDARD_ERRORS)  # fmt: skip
+    control = f"with a sign error in C^-1 the square root is {wrong:.3g} away"
+    return told_apart(claim, wrong > STANDARD_ERRORS, control)
 
 
 def _ours(id: str, text: str, expected: str, found: str, verdict: bool, note: str = "") -> Claim:
@@ -144,10 +149,9 @@ def _both(result: xr.Dataset, *names: str) -> str:
     return "; ".join(", ".join(f"{error:.4g}" for error in row) for row in rows)
 
 
-def _standard_errors(result: xr.Dataset, config: Config) -> float:
+def _standard_errors(config: Config, simulated: xr.DataArray, error: xr.DataArray) -> float:
     """The largest distance of a simulated variance from its closed form."""
-    ratio = (result.simulated / result.error) ** 2
-    return float(np.abs(ratio - 1).max() / np.sqrt(2 / config.coordinates))
+    return float(np.abs((simulated / error) ** 2 - 1).max() / np.sqrt(2 / config.coordinates))
 
 
 def figure(config: Config, result: xr.Dataset) -> Figure:

@@ -10,6 +10,6 @@ FIGURES = {
             "quick": error.Config(rounds=128, separation=32, bands=8, buffers=2, coordinates=500),
             "cpu": error.Config(),
             "paper": error.Config(rounds=2048, coordinates=4000),
-        }, error.run,
+        }, error.run, error.judge,
     )
 }  # fmt: skip

@@ -8,7 +8,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.claims import Claim, Source
+from experiments.claims import Claim, Open, Source, told_apart
+from experiments.comparison import IN_LAW, decided, from_law
 from experiments.drawing import finish
 from experiments.harness import Outcome, span
 from experiments.lying_server.detectors import detected
@@ -17,6 +18,9 @@ from experiments.lying_server.replays import price, refused, replays
 from experiments.lying_server.setting import COHORT, ENOUGH, LEAVE, Config
 from fedjax_priv.analysis.line_styles import COLOURS
 from fedjax_priv.theory.lying_server import expected_successes, smallest_checked_sum, smallest_sum
+
+HALF = 0.5
+"""Of a round: nearly none, or nearly all, may succeed in every run, whose deviation is then 0."""
 
 
 def run(config: Config) -> Outcome:
@@ -51,7 +55,8 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         ),
         Claim(
             "check", "if clients compare their lists they open nothing to different ones", "0 clients",
-            f"{int(result.opened.max())} clients", bool((result.opened == 0).all()), "at each number of colluders",
+            f"{int(result.opened.max())} clients", bool((result.opened == 0).all() and (result.one_list > 0).all()),
+            "at each number of colluders, and something to one list",
             source=ours, control=f"one list for all, of {t} clients, is opened: sums over {span(result.one_list)}",
         ),
         Claim(
@@ -61,8 +66,8 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         ),
         Claim(
             "stripped", "with dead models for all others the secure sum is the target's update", "0",
-            f"relative distance {float(free.lied):.2g}", bool(free.lied < 1e-2),
-            "below 0.01, but for the output's bias", source=ours,
+            f"relative distance {float(free.lied):.2g}", bool(free.lied < 1e-2 < free.honest),
+            "below 0.01, but for the output's bias, and above it of an honest server", source=ours,
             control=f"with one model for all it is {float(free.honest):.2g}",
         ),
         Claim(
@@ -73,9 +78,10 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
         ),
         Claim(
             "replay", "two attempts of a round, one without a client, give its update away though lists are compared",
-            f"within {2 * n} grid points",
+            f"within {n} grid points",
             f"{float(result.replay_error):.3g} of {float(result.replay_size):.3g} grid points",
-            bool(result.replay_error <= 2 * n), f"at most {2 * n}: either attempt rounds each update anew", source=ours,
+            bool(result.replay_error < n < min(result.replay_moved, result.replay_size)),
+            f"fewer than {n}, by less than one of each client: either attempt rounds each update anew", source=ours,
             control=f"if updates are others in the second attempt, {float(result.replay_moved):.3g} grid points",
         ),
         *_of_refusals(config, result),
@@ -85,30 +91,32 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
 
 def _of_refusals(config: Config, result: xr.Dataset) -> list[Claim]:
     """Of clients that train no model twice."""
-    found = result.successes.mean("run")
-    error = result.successes.std("run", ddof=1) / result.sizes["run"] ** 0.5
-    slack = np.maximum(5 * error, 0.5)
-    far = bool((np.abs(found - result.expected_successes) <= slack).all())
-    refusing, free = (found.sel(refuse=refuse).values for refuse in (True, False))
+    runs = result.successes.rename(run="seed")
+    near = from_law(runs, result.expected_successes).vanishes(HALF)
+    refusing, free = (runs.sel(refuse=refuse, drop=True) for refuse in (True, False))
+    other = from_law(refusing, result.expected_successes.sel(refuse=False, drop=True)).vanishes(HALF)
     many = lambda values: ", ".join(f"{one:.1f}" for one in values)
+    price = Claim(
+        "price", f"of {config.attempts} rounds as many succeed as a Markov chain says, if clients refuse",
+        many(result.expected_successes.sel(refuse=True).values), many(refusing.mean("seed").values), decided(near),
+        f"{IN_LAW}, or within {HALF:g} of a round; so if they do not refuse",
+        f"cohorts of {COHORT} from populations of {', '.join(map(str, config.populations))}; {LEAVE:.0%} leave, "
+        f"{ENOUGH} must be there", source=Source.OURS, why=Open.UNDECIDED,
+    )  # fmt: skip
     return [
         Claim(
             "refuse", "clients that train no model twice send nothing the second time", "0 clients",
-            f"{int(result.refused_size)} clients", bool(result.refused_size == 0), "nobody is in the second sum",
-            source=Source.OURS, control=f"of another model, as below, it is over {int(result.nudged_size)} clients",
+            f"{int(result.refused_size)} clients", bool(result.refused_size == 0 < result.nudged_size),
+            "nobody is in the second sum, and somebody if the model is another one", source=Source.OURS,
+            control=f"of another model, as below, it is over {int(result.nudged_size)} clients",
         ),
         Claim(
             "nudge", "a model of which one number is changed by the least step is another one, and gives it away", "0",
-            f"relative distance {float(result.nudged_error):.2g}", bool(result.nudged_error < 1e-2), "below 0.01",
+            f"relative distance {float(result.nudged_error):.2g}",
+            bool(result.nudged_error < 1e-2 < result.refused_error), "below 0.01, and above it with the very model",
             source=Source.OURS, control=f"with the very model it is {float(result.refused_error):.2g}",
         ),
-        Claim(
-            "price", f"of {config.attempts} rounds as many succeed as a Markov chain says, if clients refuse",
-            many(result.expected_successes.sel(refuse=True).values), many(refusing), far,
-            "within 5 standard errors over runs, or half a round", f"cohorts of {COHORT} from populations of "
-            f"{', '.join(map(str, config.populations))}; {LEAVE:.0%} leave, {ENOUGH} must be there", source=Source.OURS,
-            control=f"if they do not refuse, {many(free)}",
-        ),
+        told_apart(price, bool((other < 0).any()), f"if they do not refuse, {many(free.mean('seed').values)}"),
     ]  # fmt: skip
 
 
@@ -119,8 +127,9 @@ def _of_detectors(config: Config, result: xr.Dataset) -> list[Claim]:
     return [
         Claim(
             "detector", "a unit that fires on one image says through the secure sum whether the target has it", "1",
-            f"advantage {at('to the target', False):.2f}", at("to the target", False) >= 0.9,
-            f"at least 0.9, over {config.trials} images", source=Source.OURS,
+            f"advantage {at('to the target', False):.2f}",
+            at("to the target", False) >= 0.9 and max(map(abs, honest)) <= 0.1,
+            f"at least 0.9, over {config.trials} images, and at most 0.1 of an honest server", source=Source.OURS,
             control=f"of an honest server it is {max(honest, key=abs):.2f}",
         ),
         Claim(
@@ -131,8 +140,9 @@ def _of_detectors(config: Config, result: xr.Dataset) -> list[Claim]:
         Claim(
             "detector-all", "but they change nothing if all are given the same tampered model, and hardly an image of "
             "others fires its unit", f"{at('to all', False):.2f}", f"{at('to all', True):.2f}",
-            at("to all", True) == at("to all", False) > 0.5, "as without the dependence, and above 0.5",
-            source=Source.OURS, control=f"if another client has it too, {at('to all, another has it', True):.2f}",
+            at("to all", True) == at("to all", False) > 0.5 > at("to all, another has it", True),
+            "as without the dependence, and above 0.5, which it is not if another client has it", source=Source.OURS,
+            control=f"if another client has it too, {at('to all, another has it', True):.2f}",
         ),
     ]  # fmt: skip
 

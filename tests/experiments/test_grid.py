@@ -96,7 +96,8 @@ def planted(**worst):
     ("values", "said"),
     [
         ({"mean": 0.2, "median": 0.88, "apart": 0.5, "mixed": 0.7}, [True, True, True, True]),
-        ({"mean": 0.89, "median": 0.7, "apart": 0.69, "mixed": 0.6}, [False, False, False, False]),
+        ({"mean": 0.89, "median": 0.7, "apart": 0.69, "mixed": 0.6}, [None, False, False, False]),
+        ({"mean": 0.2, "median": 0.7, "apart": 0.69, "mixed": 0.6}, [False, True, False, False]),
     ],
 )
 def test_verdicts_follow_from_the_data(values, said):
