@@ -10,7 +10,7 @@ FIGURES = {
     "virtual_time": Experiment(
         "", "Accuracy against virtual time, FedBuff and FedAvg, by the spread of client speeds",
         {
-            "quick": PAPER._replace(rounds=30, repeats=3),
+            "quick": PAPER._replace(rounds=30, repeats=4),
             "cpu": PAPER._replace(rounds=60),
             "paper": PAPER,
         },
@@ -20,7 +20,7 @@ FIGURES = {
         "", "Accuracy against virtual time, FedBuff and FedAvg, by how many train and by the spread of speeds",
         {
             "quick": BY_CONCURRENCY._replace(
-                concurrencies=(10, 40), spreads=(0.0, 1.0), flushes=70, rounds=25, repeats=3
+                concurrencies=(10, 40), spreads=(0.0, 1.0), flushes=70, rounds=25, repeats=6
             ),
             "cpu": BY_CONCURRENCY._replace(flushes=160, rounds=40, repeats=6),
             "paper": BY_CONCURRENCY,

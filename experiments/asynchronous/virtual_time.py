@@ -153,11 +153,12 @@ def rate(config: Config, result: xr.Dataset) -> Claim:
     time = result.buffered_time.isel(flush=-1) - result.buffered_time.isel(flush=30)
     rates, expected = (result.sizes["flush"] - 31) / time, config.concurrency / config.buffer_size
     equal, widest = (rates.isel(spread=place, drop=True) for place in (0, -1))
-    near = from_law(equal, expected)
+    near = abs(equal.mean() / expected - 1) < 0.05
     claim = Claim(
         "flushes", "with equal clients the server has M / (K E[L]) new models per unit of time", f"{expected:.2f}",
-        f"{float(equal.mean()):.2f}", decided(xr.concat([near.vanishes(), near.small(0.05 * expected)], "rule")),
-        f"within 5%, as sure as that, and {IN_LAW}", "", Source.OURS, Open.UNDECIDED,
+        f"{float(equal.mean()):.2f}",
+        decided(xr.concat([from_law(equal, expected).vanishes(), answer(near, ~near)], "rule")),
+        f"within 5%, and {IN_LAW}", "", Source.OURS, Open.UNDECIDED,
     )  # fmt: skip
     control = f"at spread {config.spreads[-1]:g}, where the fast take part more often, {float(widest.mean()):.2f}"
     return told_apart(claim, decided(from_law(widest, expected).vanishes()) is False, control)

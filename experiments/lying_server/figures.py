@@ -11,7 +11,7 @@ FIGURES = {
         {
             "quick": Config(
                 Task("digits", "mlp16"), num_clients=8, threshold=6, colluding=(0, 2), trials=8, populations=(40,),
-                attempts=15, runs=4,
+                attempts=15, runs=12,
             ),
             "cpu": Config(),
             "paper": Config(Task("mnist", "mlp64")),

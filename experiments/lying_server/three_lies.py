@@ -44,13 +44,14 @@ def claims(config: Config, result: xr.Dataset) -> list[Claim]:
     n, t = config.num_clients, config.threshold
     formula = [smallest_sum(n, t, c) for c in config.colluding]
     checked = [smallest_checked_sum(n, t, c) for c in config.colluding]
+    few = result.unchecked < result.truth
     ours, free, bound = Source.OURS, result.sel(bound=False), result.sel(bound=True)
     return [
         Claim(
             "few", "told different survivors, clients open a sum over as few honest clients as the formula says",
             ", ".join(map(str, formula)), ", ".join(map(str, result.unchecked.values)),
-            bool((result.unchecked == formula).all() and result.wrong_sums.sum() == 0),
-            "at each number of colluders, and each sum read is right", source=ours,
+            bool((result.unchecked == formula).all() and result.wrong_sums.sum() == 0 and few.all()),
+            "at each number of colluders, over fewer than if told the truth, and each sum read is right", source=ours,
             control=f"told the truth they open sums over {span(result.truth)} honest clients",
         ),
         Claim(

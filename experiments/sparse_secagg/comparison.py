@@ -111,7 +111,8 @@ def claims(config: Config, paper: Paper, result: xr.Dataset) -> list[Claim]:
 def _between(values: xr.DataArray, paper: float) -> bool | None:
     """Whether ratios `[num_clients, seed]` are, at some N, not below the paper's by 20%, and at some not above it."""
     apart = _log(values / paper)
-    ends = [over_seeds(sign * apart).at_least(_BAND).max("num_clients") for sign in (1, -1)]
+    places = apart.sizes["num_clients"]
+    ends = [over_seeds(sign * apart, places).at_least(_BAND).max("num_clients") for sign in (1, -1)]
     return decided(xr.concat(ends, "end"))
 
 

@@ -79,7 +79,7 @@ FIGURES = {
             "quick": convergence.Config(20, levels=(2.0**4, 2.0**6, 2.0**20), rounds=1000, repeats=2),
             "cpu": convergence.Config(),
             "paper": convergence.Config(num_clients=100, rounds=4000, every=40, repeats=30),
-        }, convergence.run,
+        }, convergence.run, convergence.judge,
     ),
     "leakage": Experiment(
         "",

@@ -55,9 +55,15 @@ class Measured(NamedTuple):
         return analog < 3 < digital
 
     def control(self) -> str:
-        """Of one user fewer, the analog closed form must be rejected."""
-        fewer = self._replace(users=self.users - 1).errors()[0]
-        return f"the analog closed form of {self.users - 1} users is {fewer:.0f} standard errors away"
+        """What `rejects_fewer` asks."""
+        return f"the analog closed form of {self.users - 1} users is {self._fewer():.0f} standard errors away"
+
+    def rejects_fewer(self) -> bool:
+        """Whether the analog closed form of one user fewer is too far off, as it must be."""
+        return self._fewer() > 3
+
+    def _fewer(self) -> float:
+        return self._replace(users=self.users - 1).errors()[0]
 
     def text(self) -> str:
         """What was found."""

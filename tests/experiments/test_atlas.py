@@ -135,7 +135,11 @@ def test_claims_about_audits_can_fail():
     good = said(shown=3.0, contradicted=0.0, twin=5.0, caught=1.0)
     assert [good[name] for name in AUDITED] == [True, True]
     assert said(shown=5.0, contradicted=1.0, twin=5.0, caught=1.0)["audits-stand"] is False
-    assert said(shown=3.0, contradicted=0.0, twin=3.0, caught=0.0)["twins-are-caught"] is False
+    missed = said(shown=3.0, contradicted=0.0, twin=3.0, caught=0.0)
+    assert missed["twins-are-caught"] is False and missed["audits-stand"] is None
+    assert said(shown=5.0, contradicted=1.0, twin=3.0, caught=0.0)["audits-stand"] is False
+    without = said(shown=3.0, contradicted=0.0)
+    assert [without[name] for name in AUDITED] == [None, None], "no twin was played"
 
 
 def test_a_game_is_played_once_for_a_release_and_catches_a_twin_without_noise():

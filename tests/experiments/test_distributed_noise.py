@@ -56,7 +56,7 @@ def test_16_bits_lie_on_central_noise_only_within_a_tenth():
 
 BREAKS = {
     "as-predicted": lambda data: data.assign(error=data.error * xr.where(data.bits == 16, 1.12, 1.0)),
-    "price": lambda data: data.assign(error=data.error * 1.4),
+    "price": lambda data: data.assign(central=data.central / 2),  # no figure of that privacy
     "near-prediction": lambda data: data.assign(error=data.error * 1.08),
     "bits": lambda data: data.assign(error=data.error * xr.where(data.bits == 16, 20.0, 1.0)),
     "coarse": lambda data: data.assign(error=data.error.copy(data=data.error.values[::-1])),
@@ -67,6 +67,16 @@ BREAKS = {
 @pytest.mark.parametrize("id", BREAKS)
 def test_a_claim_fails_where_its_data_are_broken(id):
     assert verdicts(DATA)[id] and not verdicts(BREAKS[id](DATA))[id]
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.4, False), (0.5, False), (1.0, True)])
+def test_a_price_is_of_the_calculated_error(factor, verdict):
+    assert verdicts(DATA.assign(error=DATA.error * factor))["price"] is verdict
+
+
+def test_a_prediction_is_open_where_draws_do_not_tell_it_from_a_tenth_more():
+    wide = DATA.assign(error=DATA.error * xr.DataArray([0.2, 1.8], dims="repeat").isel(repeat=np.arange(40) % 2))
+    assert verdicts(wide)["as-predicted"] is None
 
 
 def test_the_set_up_is_the_paper_s():

@@ -256,3 +256,36 @@ def test_statements_are_counted_and_can_fail():
         return verdicts(statements.claims(config, xr.Dataset(data, coordinates)))
 
     assert said(2.0, 1.0, [1.0, 0.0]) == [True] * 5 and said(3.0, 0.9, [0.1, 0.2]) == [False] * 5
+
+
+@pytest.mark.parametrize(("threshold", "error", "verdict"), [(3, 1e-4, True), (4, 1e-4, False), (3, 0.5, None)])
+def test_the_law_of_what_is_read_is_of_its_own_threshold(threshold, error, verdict):
+    """Read is what theory says of a threshold, with errors over rounds; the claim is of a threshold of 3."""
+    of, config = script("thresholded"), FIGURES["thresholded"].scales["cpu"]
+    n, (alpha, theta) = config.num_clients, (config.setting.alpha, config.setting.dropout)
+    law = Setting(n, alpha, theta, of.gamma(n))
+    parts = [of.theory.opened_sum_fraction(law, threshold, size) for size in (1, 2, 3)]
+    by = {"system": list(of.SYSTEMS), "seed": [0], "round": range(30)}
+    ones = xr.DataArray(np.ones([len(axis) for axis in by.values()]), by)
+    read = np.stack([np.tile(parts, (len(of.READ), 1)), np.full((len(of.READ), 3), error)], 1)
+    result = xr.Dataset({
+        "accuracy": accuracies(of.SYSTEMS, [0.9], [0.9]), "upload": ones, "failed": ones.isel(round=0, drop=True),
+        "most_up": ("system", [1.0] * len(of.SYSTEMS)), "most_down": ("system", [1.0] * len(of.SYSTEMS)),
+        "read": (("attacked", "figure", "size"), read),
+    }, {"attacked": list(of.READ), "figure": ["value", "standard error"]})  # fmt: skip
+    assert {claim.id: claim.verdict for claim in of.claims(config, result)}["law"] is verdict
+
+
+def test_a_bound_far_above_a_model_that_is_never_trained_tests_nothing():
+    by, step = ("levels", "seed", "evaluation"), 10.0 * np.arange(9)
+    gap = np.tile(1 / (1 + step), (2, 3, 1))
+    data = xr.Dataset(
+        {"gap": (by, gap), "printed": (("levels", "evaluation"), 2 * gap[:, 0]),
+         "repaired": (("levels", "evaluation"), 2 * gap[:, 0])},
+        {"levels": [16.0, 2.0**20], "step": ("evaluation", step)},
+    )  # fmt: skip
+    verdicts = lambda factor: {
+        claim.id: claim.verdict
+        for claim in script("convergence").claims(data.assign(printed=factor * data.printed), 10.0)
+    }
+    assert [verdicts(factor)["bound"] for factor in (1.0, 0.4, 100.0)] == [True, False, None]
