@@ -12,7 +12,7 @@ AT_QUICK: dict[str, dict[str, bool | Open]] = {
     "anchors.niid_bench_mnist": {"FedAvg IID": Open.NOT_RUN, "harder": Open.UNDECIDED},
     "asynchronous.virtual_time": {"staleness": True, "flushes": True, "faster": True, "spread": True, "jobs": True},
     "asynchronous.concurrency": {
-        "staleness": True, "earlier": True, "wider": True, "more": Open.UNDECIDED, "cost": Open.UNDECIDED,
+        "staleness": True, "earlier": True, "wider": True, "more": True, "cost": True,
     },
     "atlas.atlas": {
         "runs-or-is-refused": Open.NOT_RUN, "some-rule-keeps": True, "skips-as-predicted": True, "audits-stand": True,

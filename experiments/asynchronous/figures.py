@@ -10,7 +10,7 @@ FIGURES = {
     "virtual_time": Experiment(
         "", "Accuracy against virtual time, FedBuff and FedAvg, by the spread of client speeds",
         {
-            "quick": PAPER._replace(rounds=30, repeats=4),
+            "quick": PAPER._replace(rounds=30, repeats=6),
             "cpu": PAPER._replace(rounds=60),
             "paper": PAPER,
         },

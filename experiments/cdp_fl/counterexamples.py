@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.cdp_fl.audit import Audit, audit
-from experiments.claims import Claim, Source
+from experiments.claims import Claim, Source, controlled
 from experiments.drawing import colours_of, plain
 from experiments.harness import Outcome
 from fedjax_priv.theory import cdp_fl as theory
@@ -78,19 +78,19 @@ def verdicts(config: Config, audits: list[Audit]) -> list[Claim]:
     claims = []
     for (eps, runs), one in zip(config.audits, audits, strict=True):
         found, about = f"{one.measured:.4f}, at least {one.low:.4f}", f"audit of (i) at eps = {eps:g} leaves"
-        note = f"{runs:,} runs with each data set, {config.confidence:.0%} confidence; true {one.exact:.4f}"
-        claims += [
-            Claim(
-                f"audit-{eps:g}-theorem-1", f"{about} Theorem 1 standing", f"delta <= {config.delta:g}", found,
-                bool(one.theorem_1 >= eps), "at the measured bound Theorem 1 states at least this eps",
-                f"{note}; at the measured bound Theorem 1 states eps {one.theorem_1:.3g}",
-            ),
-            Claim(
-                f"audit-{eps:g}-proved", f"{about} row {one.row} standing", "", found, bool(one.table >= eps),
-                "at the measured bound the row proves at least this eps",
-                f"{note}; at the measured bound row {one.row} proves eps {one.table:.3g}", Source.OURS,
-            ),
-        ]  # fmt: skip
+        note = f"{runs:,} runs with each data set, {config.confidence:.0%} confidence"
+        inside, control = bool(one.low <= one.exact <= one.high), f"by the law of the sum {one.exact:.4f}"
+        theorem = Claim(
+            f"audit-{eps:g}-theorem-1", f"{about} Theorem 1 standing", f"delta <= {config.delta:g}", found,
+            bool(one.theorem_1 >= eps), "at the measured bound Theorem 1 states at least this eps",
+            f"{note}; at the measured bound Theorem 1 states eps {one.theorem_1:.3g}",
+        )  # fmt: skip
+        proved = Claim(
+            f"audit-{eps:g}-proved", f"{about} row {one.row} standing", "", found, bool(one.table >= eps and inside),
+            "at the measured bound the row proves at least this eps, and the interval holds what the law says",
+            f"{note}; at the measured bound row {one.row} proves eps {one.table:.3g}", Source.OURS, control=control,
+        )  # fmt: skip
+        claims += [controlled(theorem, inside, control), proved]
     return claims
 
 

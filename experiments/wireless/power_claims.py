@@ -84,12 +84,13 @@ def _figures(result: xr.Dataset, names: list[str]) -> Claim:
 def _heard(config: Any, result: xr.Dataset, expected: xr.DataArray) -> Claim:
     """What recorded amplitudes say, next to quadrature over the gains."""
     users = xr.DataArray(list(config.setting.groups), dims="group")
-    error = 5 / np.sqrt(config.participation * users * config.rounds * result.sizes["seed"])
-    found = result.heard.mean("seed")
+    p, found = config.participation, result.heard.mean("seed")
+    sends = p * users * config.rounds * result.sizes["seed"]
     of = lambda form: expected.sel(form=form, drop=True)
-    near = [abs(found.sel(control=form) - of(form)) < error for form in ("bound", "signal")]
-    between = (found.sel(control="gradient") > of("bound") - error) & (
-        found.sel(control="gradient") < of("zero updates") + error
+    error = lambda form: 5 * np.sqrt(of(form) * (1 - p * of(form)) / sends)  # at most: amplitudes are in [0, 1]
+    near = [abs(found.sel(control=form) - of(form)) < error(form) for form in ("bound", "signal")]
+    between = (found.sel(control="gradient") > of("bound") - error("bound")) & (
+        found.sel(control="gradient") < of("zero updates") + error("zero updates")
     )
     case, weak = expected.case.values[len(config.noise_variances) - 1], expected.group.values[0]
     at = lambda values: f"{100 * float(values.sel(case=case, group=weak)):.3g}%"

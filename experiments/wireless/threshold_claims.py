@@ -51,16 +51,15 @@ def _moments(config: Any, result: xr.Dataset) -> list[Claim]:
     m, v = result.m.values, result.v.values
     exact = np.array([PAGE[h] for h in config.thresholds]).T * scale
     found = result.participants.isel(line=slice(len(m))).mean("seed").values
-    error = 4 * np.sqrt((v + 1e-9) / config.rounds / result.sizes["seed"]) + 4 * np.sqrt(
-        config.setting.num_users * 0.08 / config.rounds / result.sizes["seed"]
-    )
+    error = 4 * np.sqrt(m * (1 - m / config.setting.num_users) / config.rounds / result.sizes["seed"])
     said = lambda values: " / ".join(f"{value:.3f}" for value in values)
     return [
         Claim(
             "m", "the mean number of participants m by h_th", said(exact[0]),
             f"{said(m)}; in the runs {' / '.join(f'{value:.1f}' for value in found)}",
             bool(np.allclose(m, exact[0], atol=6e-4) and (abs(found - m) < error).all()),
-            "to the digits; runs within 4 standard errors", "K E min(1, h / h_th), Rician G = 5", source=Source.OURS,
+            "to the digits; runs within 4 standard errors of a binomial number", "K E min(1, h / h_th), Rician G = 5",
+            source=Source.OURS,
         ),
         Claim(
             "v", "the variance v = sum p (1 - p) of that number, given the gains", said(exact[1]), said(v),

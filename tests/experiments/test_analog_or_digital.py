@@ -12,10 +12,10 @@ LINES = [card.ANALOG, card.VOTE, card.DIGITAL, card.PATIENT]
 ANALOG, BOUND = Measured(np.zeros(2), np.zeros(2), 20, 10.0).closed
 
 
-def result(ends=(0.9, 0.88, 0.6, 0.9), uses=(1, 1, 1, 70), white=ANALOG, energy=70_000.0):
+def result(ends=(0.9, 0.88, 0.6, 0.9), uses=(1, 1, 1, 70), white=ANALOG, energy=70_000.0, swing=0.01):
     """Two seeds, two evaluations, and measured errors around `white`."""
     accuracy = np.array(ends)[:, None, None] + np.array([0.0, 1e-3])[:, None] - np.array([0.3, 0.0])
-    draws = white * (1 + 0.01 * np.tile([-1.0, 1.0], 50)), np.tile([3.0, 3.5], 50)
+    draws = white * (1 + swing * np.tile([-1.0, 1.0], 50)), np.tile([3.0, 3.5], 50)
     variables = {
         "accuracy": (("line", "seed", "iteration"), accuracy), "uses": ("line", 7850.0 * np.array(uses)),
         "energy": ("line", np.full(4, energy)), "joules": ("line", np.full(4, 1e-6)),
@@ -38,6 +38,7 @@ def test_verdicts_and_their_controls():
     assert verdicts(ends=(0.9, 0.88, 0.6, 0.8))["patience"] is False
     assert verdicts(uses=(1, 1, 1.1, 70))["equal"] is False and verdicts(energy=80_000.0)["equal"] is False
     assert verdicts(white=1.1 * ANALOG)["distortions"] is False
+    assert verdicts(swing=0.5)["distortions"] is None, "19 users would be as near"
 
 
 def test_digital_uploads_use_the_bits_there_are():

@@ -212,6 +212,8 @@ def test_an_audit_contradicts_the_theorem_and_not_the_table():
     one = Audit(0.044, 0.03, 0.06, 0.044, theorem_1=1.7, table=4.0, row=4)
     assert verdicts(counterexamples.verdicts(config, [one])) == [False, True]
     assert verdicts(counterexamples.verdicts(config, [one._replace(theorem_1=3.5)])) == [True, True]
+    quiet = one._replace(measured=0.0, low=-0.003, high=0.003, theorem_1=99.0, table=99.0)  # noise of a quarter
+    assert verdicts(counterexamples.verdicts(config, [quiet])) == [None, False], "what ran has another law"
 
 
 def test_the_audited_rounds_have_the_law_of_the_counterexample():
