@@ -105,6 +105,15 @@ def test_flat_up_to_an_alpha_and_falling_beyond_is_recognised():
     assert said([0.9, 0.9, 0.9, 0.9]) == [True, False]
 
 
+@pytest.mark.parametrize(("beyond", "verdict"), [([1.0], True), ([0.99, 1.0], None)])
+def test_a_fall_at_any_of_several_alphas_is_sure_of_all_together(beyond, verdict):
+    """Of two seeds 10 +- 0.5 points: half of the interval is 6.4 for one alpha, and 12.7 where two are tried."""
+    ends = [0.9, 0.9, *[0.8] * len(beyond)]
+    whole = runs(np.tile(ends, (4, 1)).T, alpha=[0.0, 0.5, *beyond], attack=attacks())
+    apart = xr.DataArray([-0.005, 0.005], {"seed": [0, 1]}) * (whole.alpha > 0.95)
+    assert verdicts(variants.of_rule(whole + apart, ""))[1] is verdict
+
+
 def test_an_unsteady_rule_is_recognised():
     steady = runs(np.full((2, 1, 4), 0.9), curve=["geoMed", "TMean"], alpha=[0.0], attack=attacks())
     shaken = steady.copy()
