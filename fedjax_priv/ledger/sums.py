@@ -65,8 +65,12 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     conditions = [opening.condition, release.condition if isinstance(release, Sum) else ""]
     note = f"sums over {of} of {size} clients, {hidden}, and nothing else but {told}"
     note += f" {' and '.join(filter(None, conditions))}" if any(conditions) else ""
-    note += sums_of_one_model(question.run, _who_is_in_sums(question), enough_sent, grouped=of == "buffers")
+    note += _of_one_model(question, _who_is_in_sums(question), enough_sent, changing=of == "buffers")
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
+
+
+def _of_one_model(question: Question, came: np.ndarray, enough: np.ndarray, *, changing: bool) -> str:
+    return sums_of_one_model(question.run, came, enough, changing=changing, colluding=question.colluding)
 
 
 def _in_sums(question: Question) -> np.ndarray:
@@ -117,7 +121,7 @@ def _aggregated(release: SparseSum, question: Question) -> str:
     note = (
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: of many clients, about half of "
         "the coordinates have fewer), which location sets let the server take apart, see leakage.separate"
-    ) + sums_of_one_model(question.run, _who_is_in_sums(question), opened, grouped=False)
+    ) + _of_one_model(question, _who_is_in_sums(question), opened, changing=True)
     return note if threshold is None else f"{note}; an upload is open to {threshold} colluders among {HOLDERS}"
 
 
@@ -135,5 +139,5 @@ def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:
     else:
         note += "colluders that claim every coordinate read values alone"
     came = _who_is_in_sums(question)
-    note += sums_of_one_model(question.run, came, came.sum(1) >= release.threshold, grouped=False)
+    note += _of_one_model(question, came, came.sum(1) >= release.threshold, changing=True)
     return [no_noise("the server, of sums at the coordinates that are opened", note)]

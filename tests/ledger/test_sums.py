@@ -297,11 +297,21 @@ TOO_LARGE, NOT_RECOVERED = 4, 1
     ],
 )
 def test_sums_of_one_model_over_different_clients_are_noted(came, status, told):
+    """Where clients choose coordinates, sums over the same clients are of others at each coordinate."""
     sums = secagg(towards_target(), num_clients=N, threshold=3)
     sparse = sparse_secagg(towards_target(), num_clients=N, alpha=0.5)
     opened = thresholded_secagg(towards_target(), **SECURE, alpha=1.0, threshold=3, committee=4, quorum=3)
-    for system in (sums, sparse, opened):
-        assert (NOTE in note_of(system, came, status=status)) == told
+    twice = sum(one is ALL for one in came) > 1
+    for system, chosen in ((sums, False), (sparse, True), (opened, True)):
+        assert (NOTE in note_of(system, came, status=status)) == (told or (twice and chosen))
+
+
+def test_colluders_open_rounds_in_which_too_few_clients_answered():
+    """A colluder that is gone brings the share that is missing. But the two that came alone refuse so short a list."""
+    system = secagg(towards_target(), num_clients=N, threshold=3)
+    noted = lambda came, colluding: NOTE in note_of(system, came, colluding, status=[NOT_RECOVERED, 0])
+    assert [noted([ALL, NOT_7], colluding) for colluding in (0, 1)] == [False, True]
+    assert not noted([TWO, ALL], 1)
 
 
 def test_groups_change_from_round_to_round():
