@@ -45,9 +45,7 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     """Of the smallest sum that was opened; colluders may all be in it, and enough of them open any upload."""
     if (opening := _opening(release)) is None:
         return ""
-    few = release.masks is not None and not release.masks.quorum.complete
-    holders = "its sender's neighbours" if few else HOLDERS
-    enough = f"{opening.colluders} colluders among {holders}"
+    enough = _enough(release, opening)
     if question.colluding >= opening.colluders:
         return f"{READ_ALONE}: one is open, at least in part, to {enough}"
     cohort, arrived = question.run.sizes["client"], _in_sums(question)
@@ -69,6 +67,13 @@ def what_sums_hide(release: Sum | ProposedCoordinates, question: Question) -> st
     return f"{note}; an upload is open to {enough}" if opening.colluders < size else note
 
 
+def _enough(release: Sum | ProposedCoordinates | SparseSum, opening: Opening) -> str:
+    """How many colluders open an upload, in words."""
+    few = release.masks is not None and not release.masks.quorum.complete
+    holders = "its sender's neighbours" if few else HOLDERS
+    return f"{opening.colluders} colluders among {holders}"
+
+
 def _of_one_model(question: Question, came: np.ndarray, enough: np.ndarray, *, changing: bool) -> str:
     return sums_of_one_model(question.run, came, enough, changing=changing, colluding=question.colluding)
 
@@ -88,9 +93,9 @@ def _who_is_in_sums(question: Question) -> np.ndarray:
     return sent
 
 
-def _opening(release: Sum | ProposedCoordinates) -> Opening | None:
+def _opening(release: Sum | ProposedCoordinates | SparseSum) -> Opening | None:
     if release.masks is None:
-        return release.opening
+        return None if isinstance(release, SparseSum) else release.opening
     quorum = release.masks.quorum
     if quorum.complete:
         return Opening(quorum.threshold, quorum.threshold)
@@ -106,11 +111,11 @@ def sparse_sum(release: SparseSum, question: Question) -> list[Entry]:
 
 
 def _aggregated(release: SparseSum, question: Question) -> str:
-    threshold = None if release.masks is None else release.masks.quorum.threshold
-    if threshold is not None and question.colluding >= threshold:
-        return f"{READ_ALONE}: one is open to {threshold} colluders among {HOLDERS}"
+    opening = _opening(release)
+    if opening is not None and question.colluding >= opening.colluders:
+        return f"{READ_ALONE}: one is open to {_enough(release, opening)}"
     size, arrived = question.run.sizes["client"], _in_sums(question)
-    if not (opened := arrived >= (threshold or 1)).any():
+    if not (opened := arrived >= (1 if opening is None else opening.fewest)).any():
         return "no sum was opened"
     lost, adversarial = 1 - float(arrived[opened].mean()) / size, question.colluding / size
     if max(lost, adversarial) >= 0.5:
@@ -122,7 +127,7 @@ def _aggregated(release: SparseSum, question: Question) -> str:
         f"T = {limit:.1f} honest clients summed at a coordinate (Theorem 2; no floor: of many clients, about half of "
         "the coordinates have fewer), which location sets let the server take apart, see leakage.separate"
     ) + _of_one_model(question, _who_is_in_sums(question), opened, changing=True)
-    return note if threshold is None else f"{note}; an upload is open to {threshold} colluders among {HOLDERS}"
+    return note if opening is None else f"{note}; an upload is open to {_enough(release, opening)}"
 
 
 def thresholded_sum(release: ThresholdedSum, question: Question) -> list[Entry]:

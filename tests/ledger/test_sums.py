@@ -228,6 +228,14 @@ def test_the_papers_measure_of_sparse_sums_is_for_colluders_that_open_nothing():
     assert notes[3].startswith(f"{OPEN}: one is open to 6 colluders")
 
 
+def test_all_neighbours_of_a_client_read_what_it_sends_of_a_sparse_sum():
+    """Though they are fewer than the threshold: each knows the mask it shares with the client."""
+    masks = dict(alpha=0.9, neighbours=2, threshold=3)
+    system, sends = sparse_secagg(towards_target(), num_clients=N, **masks), np.ones(N, bool)
+    assert note_of(system, sends, 1).endswith("an upload is open to 2 colluders among its sender's neighbours")
+    assert note_of(system, sends, 2).startswith(f"{OPEN}: one is open to 2 colluders among its sender's neighbours")
+
+
 NO_T = "no T: Theorem 2 is for fewer than 4 colluders, and fewer than 4 lost in a round"
 
 
