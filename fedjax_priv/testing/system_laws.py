@@ -139,6 +139,8 @@ def _check_drawn(drawn: tuple[Cohort, PyTree], after: RoundState, info: RoundInf
     with law(15, "`client`, and the next state of the draw, must be what `draw` says"):
         chex.assert_trees_all_equal((info.client, after.draw), (cohort.client, then))
     idle = ~cohort.selected
+    once = np.unique(cohort.client[cohort.selected]).size == cohort.selected.sum()
+    require(15, once, "a client must be selected once in a round: twice, it counts twice and adds one noise twice")
     require(15, not info.trains[idle].any(), "`trains` must be False of a client that is not selected")
     require(15, not info.loss[~info.trains].any(), "`loss` must be 0 of a client that does not train")
     require(16, not info.counted[idle].any(), "only uploads of selected clients may be accepted")

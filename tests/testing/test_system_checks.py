@@ -6,7 +6,7 @@ import pytest
 
 from fedjax_priv import channels
 from fedjax_priv.base import Link, Local
-from fedjax_priv.clients import poisson
+from fedjax_priv.clients import poisson, sample
 from fedjax_priv.status import Status
 from fedjax_priv.testing import check_system
 from helpers import engine, mesh_of, remembering, targets
@@ -35,6 +35,17 @@ def told(**lies):
         return state, info._replace(**{name: lie(getattr(info, name)) for name, lie in lies.items()})
 
     return made._replace(step=step)
+
+
+def with_replacement():
+    """A system that draws two clients, and after the first round one of them twice."""
+    draw = sample(2)
+
+    def apply(key, state, round, count):
+        who, state = draw.apply(key, state, round, count)
+        return who._replace(client=jnp.where(round > 0, who.client[:1], who.client)), state
+
+    return engine(cohort=draw._replace(apply=apply), local=remembering())
 
 
 def when_it_succeeds(change):
@@ -106,6 +117,7 @@ def test_a_state_that_becomes_nan_is_named():
         (told(direction=lambda a: 0 * a), "law 15 .*: `direction` must be what moves the parameters"),
         (told(client=lambda a: a + 99), "law 15 .*: `client`, and the next state of the draw"),
         (told(loss=lambda a: 0 * a + 7), "law 15 .*: `loss` must be 0 of a client that does not train"),
+        (with_replacement(), "law 15 .*: a client must be selected once in a round"),
         (told(trains=lambda a: a | True), "law 15 .*: `trains` must be False of a client that is not selected"),
         (told(counted=lambda a: a | True), "law 16 .*: only uploads of selected clients"),
         (told(bits=lambda links: jax.tree.map(lambda a: a | 1, links)), "law 16 .*: a client that is not selected"),

@@ -51,6 +51,10 @@ def down(key, x, who):
     return jnp.ones_like(x)
 
 
+def ties_up(key, x, who):
+    return jnp.where(x / STEP - jnp.floor(x / STEP) == 0.5, 0.0, by_number(key, x, who))
+
+
 def total(x, weight):
     return x.sum(0)
 
@@ -156,6 +160,7 @@ def test_layers_that_keep_the_laws():
         (check_round_trip, rounding(factor=2.0), "law 1 .round trip.: row 0 must be within 1.75 of the sum, not "),
         (check_round_trip, GOOD._replace(counted=lambda uploads: 1), "law 1 .*: row 0 must have the number of"),
         (check_unbiased, rounding(down), "law 2 .unbiased.: the mean over draws must be the sum"),
+        (check_unbiased, rounding(ties_up), "law 2 .unbiased.: the mean over draws must be the sum"),
         (check_unbiased, GOOD._replace(error=0.0), "law 2 .*: error must be > 0"),
         (check_unbiased, GOOD._replace(error=1e-4), "law 2 .*: error must be large enough"),
         (check_state, counting(lambda state: state.astype(jnp.float32)), "law 3 .state keeps its structure.: client"),
