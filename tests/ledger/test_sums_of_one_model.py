@@ -114,3 +114,14 @@ def test_the_same_clients_choose_other_coordinates_and_single_values_are_read():
     np.testing.assert_allclose(found, -true, rtol=0, atol=2e-3)
     *_, entry = ledger(system, run, data, delta=1e-5)
     assert NOTE in entry.note
+
+
+def test_models_from_before_the_run_are_others():
+    """Two rounds of the same client; the second round's update is of a model that is older than the run."""
+    each = ("round", "client")
+    noted = []
+    for older in (2, 1, 0):
+        about = {"client_id": (each, [[0], [0]]), "staleness": (each, [[0], [older]])}
+        run = xr.Dataset({"status": ("round", [FAILED, 0]), **about})
+        noted.append(sums_of_one_model(run, np.eye(1, 3).repeat(2, 0), np.ones(2, bool), changing=False) == NOTE)
+    assert noted == [False, True, True]
