@@ -30,6 +30,8 @@ LOST = ([], [3], [0, 1], [2, 5, 4])
 LEAVES = 6
 """A client that leaves after its upload arrived."""
 DRAWS = 400
+OWN = 8
+"""Rounds in which clients must differ, unless they send the same in all of them."""
 VIEWS = 60
 """Rounds of which all uploads are seen."""
 
@@ -298,6 +300,17 @@ def check_draws(case: Case) -> None:
         of = lambda tree, rows=rows: jax.tree.map(lambda a: a[rows], tree)
         same = jax.tree.map(np.array_equal, send(case.updates[rows], of(case.cohort)), of(everybody))
         require(5, all(jax.tree.leaves(same)), "a client must draw by its number (keys.per_client), not by its place")
+    _check_own_draws(case)
+
+
+def _check_own_draws(case: Case) -> None:
+    """Law 5: of clients with the same update, all send the same, as draws from a common seed, or no two of them do."""
+    x = jnp.broadcast_to(case.updates[0], case.updates.shape)
+    alike = cohort_of(NUM_CLIENTS, group=np.zeros(NUM_CLIENTS, int), weight=np.full(NUM_CLIENTS, WEIGHT.mean()))
+    uploads = [run_layer(case.layer, key, x, alike, alike.selected)["upload"] for key in jax.random.split(_key(), OWN)]
+    rows = np.concatenate([_stacked(leaves) for leaves in zip(*map(jax.tree.leaves, uploads), strict=True)], -1)
+    equal = (rows[:, :, None] == rows[:, None]).all((0, 3))
+    require(5, equal.sum() in (NUM_CLIENTS, NUM_CLIENTS**2), "two clients must not share what others draw by themselves")
 
 
 def check_bits(case: Case) -> None:
