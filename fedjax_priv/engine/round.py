@@ -129,6 +129,7 @@ def federated_round(
 
 
 def _init(parts: Parts, key: base.Key, params: PyTree, data: base.ClientData) -> base.RoundState:
+    _validate.part(base.ClientData, "data.stack_clients(examples, parts)", data=data)
     check_total(data)
     data = checked_clients(data, parts.num_clients)
     check_params(params)
@@ -158,6 +159,7 @@ def _step(
     parts: Parts, key: base.Key, state: base.RoundState, data: base.ClientData
 ) -> tuple[base.RoundState, base.RoundInfo]:
     _validate.part(base.RoundState, "system.init(key, params, data)", state=state)
+    _validate.part(base.ClientData, "data.stack_clients(examples, parts)", data=data)
     data = checked_clients(data, parts.num_clients)
     own = jax.random.fold_in(key, state.round)
     keys = each_named(own, _STAGES)

@@ -73,7 +73,7 @@ def train_and_sum(
     count = math.ceil(n / CHUNK)
     size = math.ceil(n / count)
     selected_first = jnp.argsort(~who.selected, stable=True)  # so that chunks at the end may be without any
-    chunks = lambda a: _split(a[selected_first], count, size)
+    chunks = lambda a: _split(jnp.asarray(a)[selected_first], count, size)
     mesh = parts.placement.mesh
     mine = samples_of(parts.local, who, data, mesh, blocks_in_order=False)
     sums, uploaded = over_clients(

@@ -20,6 +20,20 @@ MAX_FIXED_POINT = 2.0**LIMB_BITS
 """Fixed-point sums take magnitudes below this, in steps of 2**-45."""
 
 
+@jax.custom_jvp
+def without_gradient(x: Array) -> Array:
+    """`x`, which becomes integers: JAX would take their derivative for 0, though that of the sum is not."""
+    return x
+
+
+@without_gradient.defjvp
+def _refuse(primals: tuple, tangents: tuple) -> tuple[Array, Array]:
+    raise ValueError(
+        "a round must not be differentiated where updates become integers, which have no gradient: in a system that "
+        "takes `exact`, give exact=False and differentiate forwards, as jax.jvp and jax.jacfwd do"
+    )
+
+
 def limbs_of_sum(x: Float32[Array, "b d"]) -> tuple[Int32[Array, " d"], ...]:
     """Limbs of the sum of rows, of up to 65,535 uploads in all, added as 64-bit integers."""
     mask = 2**LIMB_BITS - 1

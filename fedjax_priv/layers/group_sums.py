@@ -13,7 +13,7 @@ from fedjax_priv.crypto import field
 from fedjax_priv.crypto.modulus import FIELD, Modulus
 from fedjax_priv.engine.client_rows import rows_where
 from fedjax_priv.engine.side_by_side import by_platform
-from fedjax_priv.layers.fixed_point import MOST_PARTS, from_limbs, limbs_of_sum, to_limbs, to_parts
+from fedjax_priv.layers.fixed_point import MOST_PARTS, from_limbs, limbs_of_sum, to_limbs, to_parts, without_gradient
 
 MAX_UPLOADS = 65_535
 """Most uploads in an exact sum: 16-bit halves in uint32, 15-bit limbs in int32."""
@@ -121,7 +121,8 @@ def fixed_point_sum(num_groups: int = 1) -> Combine:
         return tuple(limb[None] for limb in limbs_of_sum(rows_where(alive, y, jnp.zeros((), y.dtype))))
 
     def add(y: Array, alive: Array, group: Array) -> tuple[Array, ...]:
-        return by_platform(in_64_bits if num_groups == 1 else in_parts, in_parts, y, alive, group)
+        form = in_64_bits if num_groups == 1 else in_parts
+        return by_platform(form, in_parts, without_gradient(y), alive, group)
 
     return _of_sums_too(_combine(num_groups, add, from_limbs, MAX_UPLOADS))
 

@@ -8,6 +8,7 @@ from fedjax_priv.base import Cohort, Key, Layer, Received, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.crypto.prg import philox, seed_of
 from fedjax_priv.keys import per_client
+from fedjax_priv.layers.fixed_point import without_gradient
 from fedjax_priv.layers.in_the_clear import range_status
 from fedjax_priv.layers.stacking import stateless
 from fedjax_priv.status import Status
@@ -47,7 +48,7 @@ def quantize(levels: float | Array, max_terms: int) -> Layer:
     limit = _limit(max_terms)
 
     def encode(key: Key, x: Float[Array, "b d"], cohort: Cohort) -> UInt32[Array, "b d"]:
-        scaled = levels * x
+        scaled = without_gradient(levels * x)
         low = jnp.floor(scaled)
         up = _uniform(key, cohort.client, x.shape[1]) < scaled - low
         return field.from_signed(jnp.clip(low + up.astype(jnp.float32), -LARGEST, LARGEST).astype(jnp.int32))

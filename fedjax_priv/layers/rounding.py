@@ -10,6 +10,7 @@ from fedjax_priv import _validate
 from fedjax_priv.base import Cohort, Key, Layer, Received
 from fedjax_priv.crypto.prg import seed_of
 from fedjax_priv.keys import per_client
+from fedjax_priv.layers.fixed_point import without_gradient
 from fedjax_priv.layers.quantization import LARGEST, drawn
 from fedjax_priv.layers.rounded_norm import FAILURE, MAX_VALUE, is_within, squared_norm_bound
 from fedjax_priv.layers.stacking import stateless
@@ -57,6 +58,7 @@ def round_within(levels: float | Array, *, max_norm: float | Array, failure: flo
                 f"{levels:g}, which leaves {math.isqrt(bound)}"
             )
         scaled = jnp.clip(jnp.where(jnp.isfinite(x).all(1, keepdims=True), levels * x, 0), -LARGEST, LARGEST)
+        scaled = without_gradient(scaled)
         low = jnp.floor(scaled)
         seeds = per_client(seed_of, key, cohort.client)
 

@@ -13,7 +13,7 @@ from fedjax_priv.base import ClientData, Local
 from fedjax_priv.channels import erasure, multiple_access
 from fedjax_priv.clients import bernoulli, everyone
 from fedjax_priv.crypto.modulus import FIELD
-from fedjax_priv.engine.round import _step
+from fedjax_priv.engine.round import _init, _step
 from fedjax_priv.layers import (
     average,
     over_the_air_mean,
@@ -301,3 +301,51 @@ def test_local_training_that_returns_something_else_is_named(made, message):
 def test_a_key_where_the_state_belongs_is_refused():
     with pytest.raises(ValueError, match=r"^state must be a RoundState, such as system\.init\(.*\), got PRNGKeyArray$"):
         inspect.unwrap(_step)(None, None, jax.random.key(0), targets(4, 3))
+
+
+def test_parameters_where_the_data_belong_are_refused():
+    state = fedavg(towards_target(), mesh=None).init(KEY, jnp.zeros(3), targets(4, 3))
+    for part, given in ((_init, targets(4, 3)), (_step, state)):
+        with pytest.raises(ValueError, match=r"^data must be a ClientData, such as .*, got dict$"):
+            inspect.unwrap(part)(None, KEY, given, {"w": jnp.zeros(3)})
+
+
+def shifted_mean():
+    """Local training whose update is a third of the way to a client's data."""
+
+    def apply(key, memory, params, data, who):
+        return (params[None, :] - data.examples) / 3, memory, data.examples[:, 0]
+
+    return Local(lambda n, params: (), apply)
+
+
+def test_a_round_has_the_derivative_of_its_float_sum():
+    data = targets(4, 3)
+
+    def after_two(rate):
+        system = fedavg(shifted_mean(), exact=False, server=optax.sgd(rate), mesh=None)
+        state = system.init(KEY, jnp.ones(3), data)
+        for _ in range(2):
+            state, _ = system.step(KEY, state, data)
+        return state.params
+
+    mean = np.average(np.asarray(data.examples, np.float64), 0, weights=np.asarray(data.count))
+    expected = -(2 / 3) * (1 - 0.5 / 3) * (1 - mean)  # of mean + (1 - rate / 3)^2 (1 - mean), at rate 1/2
+    np.testing.assert_allclose(jax.jit(jax.jacfwd(after_two))(0.5), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("make", [fedavg, lambda local, **how: secagg(local, num_clients=4, elide=True, **how)])
+def test_a_derivative_that_sums_of_integers_would_lose_is_refused(make):
+    data = targets(4, 3)
+
+    def after(rate, rounds):
+        system = make(shifted_mean(), server=optax.sgd(rate), mesh=None)
+        state = system.init(KEY, jnp.ones(3), data)
+        for _ in range(rounds):
+            state, _ = system.step(KEY, state, data)
+        return state.params.sum()
+
+    one_step = jax.grad(after)(0.5, 1)  # of the server's step alone, which is no sum
+    np.testing.assert_allclose(one_step, (after(1.0, 1) - after(0.0, 1)), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"^a round must not be differentiated .*: .* exact=False"):
+        jax.grad(after)(0.5, 2)

@@ -281,3 +281,11 @@ def test_dp_fedavg_is_that_of_single_rows_and_leaves_out_what_is_not_finite(weig
     np.testing.assert_allclose(*(info.direction for info in infos), rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(*(np.where(info.counted, info.loss, 0) for info in infos), rtol=2e-5, atol=1e-6)
     assert same_bits(infos[0].counted, infos[1].counted) and same_bits(infos[0].bits, infos[1].bits)
+
+
+def test_numpy_data_may_be_closed_over():
+    data = jax.device_get(population(7, 1))
+    system = dp_fedavg(clients.fedsgd(LOSS), num_clients=7, clip=CLIP, sampling_rate=0.5, mesh=None)
+    state = system.init(KEY, PARAMS, data)
+    inside = jax.jit(lambda state: system.step(KEY, state, data)[1].direction)(state)
+    assert same_bits(inside, jax.jit(system.step)(KEY, state, data)[1].direction)

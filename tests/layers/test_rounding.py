@@ -126,3 +126,9 @@ def test_bits_are_an_integer_whoever_computed_it():
     assert of(np.int64(16)) is of(16) and type(of(np.int64(16)).bits) is int
     with pytest.raises(ValueError, match=r"^bits must be an integer >= 2, got array\(16\)$"):
         of(np.array(16))
+
+
+def test_a_derivative_that_rounding_would_lose_is_refused():
+    encode = lambda x: round_within(4.0, max_norm=2.0).encode(KEY, (), (), x, cohort_of(1))[0].astype(jnp.float32)
+    with pytest.raises(ValueError, match="^a round must not be differentiated"):
+        jax.jvp(encode, (jnp.ones((1, 2)),), (jnp.ones((1, 2)),))
