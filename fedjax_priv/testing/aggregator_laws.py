@@ -27,9 +27,11 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
 
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
-      ValueError: `rule` is no `Aggregator`.
+      ValueError: `rule` is no `Aggregator`, or a function of it takes or returns other things than in a round.
     """
     _validate.part(Aggregator, "aggregators.from_host(function)", rule=rule)
+    if rule.most_byzantine is not None:
+        _validate.takes("rows", **{"rule.most_byzantine": rule.most_byzantine})
     key, first = jax.random.key(7), rule.init(num_params)
     run = variant(traced_once(rule.apply))
     state = first
@@ -38,6 +40,7 @@ def check_aggregator(rule: Aggregator, *, num_rows: int = 9, num_params: int = 7
         rows, count = _rows(seed, num_rows, num_params, absent)
         with law(4, "a rule must be traced once for all rounds"):
             made = run(key, state, Received(rows, count))
+        _validate.returned(2, "direction [d], state", **{"rule.apply": made})
         direction, after = made
         if rule.trusted_row in absent and jnp.isnan(direction).all():
             continue

@@ -11,10 +11,11 @@ from jaxtyping import PyTree
 
 from fedjax_priv import _validate
 from fedjax_priv.attacks import AnyAttack, CoordinateAttack, FieldAttack
+from fedjax_priv.attacks.attack_layers import check_attack as check_arguments
 from fedjax_priv.attacks.attack_layers import of_a_round
 from fedjax_priv.base import ClientData
 from fedjax_priv.crypto import field
-from fedjax_priv.testing.laws import is_compiled, law, traced_once
+from fedjax_priv.testing.laws import is_compiled, law, require, traced_once
 
 DRAWS = 3
 """Sets of rows that are tried."""
@@ -47,9 +48,10 @@ def check_attack(
 
     Raises:
       AssertionError: a law is broken, which the message names by number and name.
-      ValueError: `seen` is neither of these.
+      ValueError: `seen` is neither of these, or `attack` is no function of four arguments.
     """
     _validate.one_of(tuple(_UNSEEN), seen=seen)
+    check_arguments(attack=attack)
     masks = _honest(num_clients), _byzantine(num_clients)
 
     def is_sound(sent: Any, told: _Told) -> None:
@@ -160,6 +162,7 @@ def _check(
     for number, told in enumerate(cases if compiled else cases[:1]):
         with law(4, "an attack must be traced once for all rounds"):
             sent = run(key, told)
+        require(15, hasattr(sent, "dtype"), f"an attack must return one array, got {_validate.made(sent)}")
         is_sound(sent, told)
         for other, mine in _UNSEEN[seen] if compiled else ():
             rows = jax.tree.map(lambda a, other=other: a.at[other].set(spoil(a[other])), told.rows)

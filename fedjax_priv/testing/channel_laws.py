@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedjax_priv import _validate
 from fedjax_priv.base import Channel, Received
 from fedjax_priv.channels import Fading
 from fedjax_priv.testing.laws import assert_close, is_compiled, law, require, traced_once
@@ -116,7 +117,9 @@ def check_fading_by_number(fading: Fading, num_clients: int = 7) -> None:
 
 
 def _through(channel: Channel, key: Any, y: Any, who: Any, rows: Received) -> tuple:
-    y, alive = channel.transmit(key, y, who)
+    made = channel.transmit(key, y, who)
+    _validate.returned(2, "y [b, ...], alive [b]", **{"channel.transmit": made})
+    y, alive = made
     return y, alive, channel.respond(key, alive, who), channel.receive(key, rows)
 
 

@@ -91,6 +91,7 @@ def check_layer(
       ValueError: `case` is no `Case`.
     """
     _validate.part(Case, "testing.Case(layer, reference)", case=case)
+    _validate.takes("x, weight", **{"case.reference": case.reference})
     if not is_compiled(variant):
         check_variant(case, variant)
         return
@@ -245,15 +246,21 @@ def check_round_trip(case: Case, losses: Sequence[Sequence[int]] = LOST) -> None
             told = 0 if absent(received.status) or not mine.any() else int(received.status[row])
             require(1, told == 0, f"row {row} must set no bit of status: it is recovered, got: {describe(told)}")
             got = np.asarray(received.value[row])
+            expected = case.reference(x[mine].astype(object if case.field else np.float64), WEIGHT[mine])
+            require(
+                1,
+                got.shape == np.shape(expected),
+                f"row {row} must have the shape of case.reference(x, weight), {np.shape(expected)}, not {got.shape}",
+            )
             if case.field:
-                exact = case.reference(x[mine].astype(object), WEIGHT[mine]) % case.modulus.size
+                exact = expected % case.modulus.size
                 require(
                     1,
                     (got == exact).all(),
                     f"row {row} must be the survivors' sum in the field, clients {lost} lost in round {number}",
                 )
             else:
-                away = np.abs(got - case.reference(x[mine].astype(np.float64), WEIGHT[mine])).max()
+                away = np.abs(got - expected).max()
                 bound = mine.sum() * case.error + 1e-6
                 require(
                     1,

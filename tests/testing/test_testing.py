@@ -185,6 +185,8 @@ def test_layers_that_keep_the_laws():
          "law 14 .the same with and without jit.: the round of a layer"),
         (check_state, above(decode=lambda header, public, received: received._replace(value=received.value / 0)),
          "law 15 .shapes, dtypes and finite numbers.: the server's rows"),
+        (check_round_trip, GOOD._replace(reference=lambda x, weight: x.sum(0)[:3]),
+         r"law 1 .*: row 0 must have the shape of case.reference\(x, weight\), \(3,\), not "),
     ],
 )  # fmt: skip
 def test_what_a_layer_breaks_is_named(check, case, message):
@@ -298,6 +300,7 @@ def test_what_a_rule_breaks_is_named(part, message):
         (lambda key, x, honest, byzantine: jax.random.normal(key, x.shape)[::-1], "law 5 .draws are by number"),
         (lambda key, x, honest, byzantine: x[:, :2], "law 15 .shapes"),
         (lambda key, x, honest, byzantine: x * jnp.inf, "law 15 .shapes"),
+        (lambda key, x, honest, byzantine: (-x,), "law 15 .*: an attack must return one array, got tuple"),
     ],
 )
 def test_what_an_attack_breaks_is_named(attack, message):
@@ -387,3 +390,22 @@ def test_a_function_is_no_rule():
         ValueError, match=r"^rule must be an Aggregator, such as .*from_host\(function\), got function$"
     ):
         inspect.unwrap(check_aggregator)(lambda rows: rows.mean(0))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("check", "part", "message"),
+    [
+        (check_aggregator, rule(lambda key, state, received: there(received).sum(0)),
+         r"rule.apply must return \(direction \[d\], state\), got an array of shape \(7,\)"),
+        (check_aggregator, coordinate_median()._replace(most_byzantine=3),
+         r"rule.most_byzantine must be a function of \(rows\), got int"),
+        (check_attack, lambda key, x, honest: x, r"attack must be a function of 4 arguments, such as .*, got function"),
+        (check_channel, channel(transmit=lambda key, y, who: y),
+         r"channel.transmit must return \(y \[b, ...\], alive \[b\]\), got an array of shape \(7, 5\)"),
+        (check_layer, GOOD._replace(reference=lambda x: x.sum(0)),
+         r"case.reference must be a function of \(x, weight\), got one of \(x\)"),
+    ],
+)  # fmt: skip
+def test_functions_of_other_values_are_named(check, part, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        inspect.unwrap(check)(part)
