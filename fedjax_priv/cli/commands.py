@@ -133,7 +133,7 @@ def ledger_of(folder: pathlib.Path) -> list[budget.LedgerRow]:
 def _run_options(values: Mapping[str, Any]) -> RunOptions:
     options = RunOptions(**pick(options_of(RunOptions), values))
     _validate.seed(seed=options.seed)
-    checks.check_rounds(options.rounds, options.every)
+    checks.checked_rounds(options.rounds, options.every)
     if options.checkpoint_every is not None:
         _validate.integer(checkpoint_every=options.checkpoint_every)
         _validate.divides({"every": options.every}, checkpoint_every=options.checkpoint_every)

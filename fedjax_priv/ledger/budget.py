@@ -324,6 +324,7 @@ def figure_of_budget(entries: list[Entry]) -> Entry | None:
 
 def _entry(entries: list[Entry], chosen: Chosen) -> Entry:
     """The entry that is chosen; ValueError says why there is none."""
+    _validate.function(1, 'against("device")', chosen=chosen)
     entry = chosen(entries)
     if entry is None:
         first = next(entry for entry in entries if entry.view != "proposal")

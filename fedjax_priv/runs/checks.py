@@ -18,11 +18,25 @@ from fedjax_priv.runs.records.manifest import plain
 from fedjax_priv.runs.records.run_writer import Keep
 
 
-def check_rounds(rounds: int, every: int) -> None:
-    """Raises ValueError unless both are integers >= 1, and int32, which numbers rounds, holds their number."""
-    _validate.integer(rounds=rounds, every=every)
+def checked_rounds(rounds: int, every: int) -> tuple[int, int]:
+    """Both as Python's integers.
+
+    Raises:
+      ValueError: one is no integer >= 1, or int32, which numbers rounds, does not hold their number.
+    """
+    rounds, every = _validate.integer(rounds=rounds), _validate.integer(every=every)
     if rounds >= 2**31:
         raise ValueError(f"rounds must be below 2**31, got {rounds}")
+    return rounds, every
+
+
+def check_jit() -> None:
+    """Raises ValueError if JAX is told not to compile."""
+    if jax.config.jax_disable_jit:
+        raise ValueError(
+            "jax_disable_jit must be False here, where programs are compiled ahead, got True: "
+            "without jit call algorithm.init and algorithm.step in a loop"
+        )
 
 
 def check_key(key: Key) -> None:

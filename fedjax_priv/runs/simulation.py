@@ -109,7 +109,8 @@ def simulate_kept(
 ) -> xr.Dataset:
     """`simulate`, which also keeps its compiled programs; `programs.about` must determine the algorithm."""
     _validate.part(Algorithm, "systems.fedavg(local)", algorithm=algorithm)
-    _check(key, params, data, rounds, every)
+    rounds, every = checks.checked_rounds(rounds, every)
+    _check(key, params, data)
     checks.check_keep(keep)
     checks.check_shown(evaluate, log, progress)
     about = manifest_with(
@@ -137,8 +138,8 @@ def simulate_kept(
         )  # fmt: skip
 
 
-def _check(key: Key, params: PyTree, data: ClientData | Pool, rounds: int, every: int) -> None:
-    checks.check_rounds(rounds, every)
+def _check(key: Key, params: PyTree, data: ClientData | Pool) -> None:
+    checks.check_jit()
     checks.check_key(key)
     check_params(params)
     if not isinstance(data, Pool):

@@ -86,7 +86,8 @@ def sweep(
         these runs.
       SystemExit: SIGTERM arrived.
     """
-    _check(key, rounds, every)
+    rounds, every = checks.checked_rounds(rounds, every)
+    _check(key)
     checks.check_shown(evaluate, log, progress)
     if isinstance(static, str) or not isinstance(static, Iterable):
         raise ValueError(f"static must be names of axes in a list, got {static!r}")
@@ -127,8 +128,8 @@ def _run(
         )  # fmt: skip
 
 
-def _check(key: Key, rounds: int, every: int) -> None:
-    checks.check_rounds(rounds, every)
+def _check(key: Key) -> None:
+    checks.check_jit()
     checks.check_key(key)
     if jax.process_count() > 1:
         raise ValueError("sweep must run in one process; give each process its own part of the axes")

@@ -17,6 +17,7 @@ from fedjax_priv.data import Pool
 from fedjax_priv.layers import plain_field, within_budget
 from fedjax_priv.layers.noise_skellam import squared_norm_bound
 from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, rounds_within, worst
+from fedjax_priv.ledger.budget import _entry
 from fedjax_priv.ledger.prefixes import POINTS, by_prefix
 from fedjax_priv.systems.releases import Sum
 from fedjax_priv.theory import gaussian, sampled_gaussian, skellam, wireless
@@ -204,6 +205,11 @@ def test_a_budget_of_a_pool_is_that_of_its_arrays():
     assert noises[0] == noises[1]
     with pytest.raises(ValueError, match=f"^count must be .* {M}"):
         rounds_within(make(1.0), *given, pool._replace(count=2 * pool.count), 1.0, delta=DELTA, most=5)
+
+
+def test_the_name_of_an_adversary_is_no_choice():
+    with pytest.raises(ValueError, match=r"^chosen must be a function of 1 argument, such as against\("):
+        inspect.unwrap(_entry)([], "outsider")  # pyright: ignore[reportArgumentType]
 
 
 def test_noise_for_a_budget():

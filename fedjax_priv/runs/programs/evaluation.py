@@ -56,6 +56,8 @@ def compile_evaluation(
     scalar = lambda metric: getattr(metric, "shape", None) == flat.shape[:-1] and not is_key(metric)
     if not isinstance(metrics, dict) or not all(map(scalar, metrics.values())):
         raise ValueError(f"evaluate must return a dict of scalars, got {metrics}")
+    if numbered := [name for name in metrics if not isinstance(name, str)]:
+        raise ValueError(f"evaluate must name its metrics by strings, got {numbered}")
     if taken := [name for name in metrics if name in result_dataset.TAKEN | {*named} or not name or "/" in name]:
         raise ValueError(
             "evaluate must name its metrics without a slash and unlike any axis, variable of the result or entry of "
