@@ -284,8 +284,8 @@ def test_dp_fedavg_is_that_of_single_rows_and_leaves_out_what_is_not_finite(weig
 
 
 def test_numpy_data_may_be_closed_over():
-    data = jax.device_get(population(7, 1))
-    system = dp_fedavg(clients.fedsgd(LOSS), num_clients=7, clip=CLIP, sampling_rate=0.5, mesh=None)
+    data = jax.device_get(population(8, 1))  # of devices that hold as many clients each, so that samples are copied
+    system = dp_fedavg(clients.fedsgd(LOSS), num_clients=8, clip=CLIP, sampling_rate=0.5, mesh=mesh_of(2))
     state = system.init(KEY, PARAMS, data)
     inside = jax.jit(lambda state: system.step(KEY, state, data)[1].direction)(state)
     assert same_bits(inside, jax.jit(system.step)(KEY, state, data)[1].direction)
