@@ -23,3 +23,12 @@ def test_what_a_sum_cannot_hold_sets_its_bit(exact, expected):
     x = jnp.asarray([[np.nextafter(np.float32(BIG), np.float32(0))], [-BIG], [1e9], [np.inf], [np.nan]], jnp.float32)
     sent = run_layer(plain(exact=exact), jax.random.key(0), x, cohort_of(5), survivors(5))["sent"]
     assert sent.refused.tolist() == expected
+
+
+@pytest.mark.parametrize("clients", [1, 9])
+def test_one_nan_among_many_numbers_sets_its_bit(clients):
+    """A maximum passes over it on a CPU."""
+    x = np.ones((clients, 8000), np.float32)
+    x[-1, 5] = np.nan
+    encode = jax.jit(lambda x: run_layer(plain(), jax.random.key(0), x, cohort_of(clients), survivors(clients))["sent"])
+    assert encode(x).refused.tolist() == [0] * (clients - 1) + [NAN]
