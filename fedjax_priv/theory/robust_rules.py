@@ -170,27 +170,36 @@ def smea_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
 
 
 def mda_kappa(num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """`8 f^2 / (n - f)`, an upper bound. Arguments and errors are those of `least_kappa`.
+    """`(2 f^2 + 3 f + f^2 / (n - 2f - 1)) / (n - f)`, or `(5 f^2 + 3 f) / (n - f)` for n = 2f + 1: exact.
 
-    The error of MDA is at most `2 f / (n - f)` times the largest distance of two honest rows (Farhadkhani et al. 2022),
-    whose square is at most `2 (n - f)` times the honest variance. The bound grows with n at a fixed fraction of
-    Byzantine rows. So does the true kappa, which is at least `(f + 1)^2 / (n - f - 1)`: honest rows at 0, but one at 1,
-    and Byzantine ones just above -1.
+    It grows with n at a fixed fraction of Byzantine rows. Arguments and errors are those of `least_kappa`.
+
+    Proof: let D be the honest rows that are left out, b <= f, C the others, and p and q the honest rows that are
+    furthest apart, by r. Chosen Byzantine rows are r from each row of C at most, so from any mean of C. So the error is
+    at most `b r` plus the distance of the sum of D from b times a mean of C, over n - f. If p is in D and q in C, take
+    the mean of C without q; or else, or if q is all of C, that of C. What is left is the norm of a linear map, largest
+    if all lies on a line. There it is attained: by honest rows at these coefficients, and Byzantine ones just within r.
 
     Examples:
-      >>> print(mda_kappa(10, 2), mda_kappa(100, 20))
-      4.0 40.0
+      >>> print(mda_kappa(10, 2), round(float(mda_kappa(100, 20)), 2))
+      1.85 10.83
     """
     n, f = _checked(num_rows, num_byzantine)
-    return 8 * f**2 / (n - f)
+    others = n - 2 * f - 1
+    rest = np.where(others > 0, f**2 / np.maximum(others, 1), 3 * f**2)
+    return (2 * f**2 + 3 * f + rest) / (n - f)
 
 
 def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """`8 f / (n - f) (kappa + 1)`, an upper bound for a rule after nearest-neighbour mixing.
+    """`4 f / (n - f) (kappa + 1)`, an upper bound for a rule after nearest-neighbour mixing.
 
-    The squared distance of a mixed row to the honest mean is at most `4 f / (n - f)^2` times the sum of squared
-    distances between honest rows and the row that was mixed: on average `8 f / (n - f)` times the honest variance
-    (Allouah et al. 2023 have the idea).
+    With the trimmed mean it is exact, `4 f / (n - 2f)`. Allouah et al. 2023 have `8 f / (n - f) (kappa + 1)`.
+
+    Proof: in the mean of honest row i, Byzantine rows k take the places of as many honest rows j. `(n - f)^2` times its
+    squared distance to the honest mean is at most the sum of `||x_k - x_j||^2` over all these k and j. If k takes the
+    place of j for i, and of i for j, it is no further from i and from j than they are apart; if only one of these, at
+    most twice as far. So each k adds at most 4 times the sum of squared distances over all pairs of honest rows, and
+    the mean over i is at most `4 f / (n - f)` times the honest variance.
 
     Args:
       kappa: of the rule alone, at least 0.
@@ -203,24 +212,26 @@ def mixed_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Re
     Examples:
       >>> alone = krum_kappa(100, 5, "byzfl")
       >>> print(mixed_kappa(alone, 100, 5).round(3), alone.round(3))
-      1.622 2.852
+      0.811 2.852
     """
     n, f = _checked(num_rows, num_byzantine)
-    return 8 * f / (n - f) * (_validate.real("[0, inf)", kappa=kappa) + 1)
+    return 4 * f / (n - f) * (_validate.real("[0, inf)", kappa=kappa) + 1)
 
 
 def arc_kappa(kappa: Numbers, num_rows: Numbers, num_byzantine: Numbers) -> Result:
-    """`kappa + 2 f / (n - 2f)`, an upper bound for a rule after `aggregators.arc` (Allouah et al. 2025).
+    """`kappa + c / (n - f - c)`, an upper bound for a rule after `aggregators.arc`, which clips c rows.
 
-    At most `2 f (n - f) / n` honest rows are clipped. If this moves the honest mean by b, it lowers the honest variance
-    by `(n - 2f) / (2 f) b^2` or more. No such bound holds for clipping to a given norm. Arguments and errors are those
-    of `mixed_kappa`.
+    These are `c = floor(2 f (n - f) / n)`. If clipping c honest rows or fewer moves the honest mean by b, it lowers the
+    honest variance by `(n - f - c) / c b^2` or more. The second term is at most `2 f / (n - 2f)`, which Allouah et al.
+    2025 have. No such bound holds for clipping to a given norm. Arguments and errors are those of `mixed_kappa`.
 
     Examples:
-      >>> print(arc_kappa(trimmed_mean_kappa(10, 2), 10, 2))  # three times as large
-      1.0
+      >>> print(round(float(arc_kappa(trimmed_mean_kappa(10, 2), 10, 2)), 3))  # 2.8 times as large
+      0.933
     """
-    return _validate.real("[0, inf)", kappa=kappa) + 2 * least_kappa(num_rows, num_byzantine)
+    n, f = _checked(num_rows, num_byzantine)
+    clipped = 2 * f * (n - f) // n
+    return _validate.real("[0, inf)", kappa=kappa) + clipped / (n - f - clipped)
 
 
 def _checked(num_rows: Numbers, num_byzantine: Numbers) -> tuple[np.ndarray, np.ndarray]:

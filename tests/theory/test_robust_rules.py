@@ -64,8 +64,13 @@ def test_the_table():
     np.testing.assert_allclose(multi_krum_kappa(n, f), [4.018, 3.237, 2.950, 1.412], rtol=1e-3)
     np.testing.assert_allclose(meamed_kappa(n, f), [4, 4, 4, 2])
     np.testing.assert_allclose(geometric_median_kappa(n, f), [1.5, 5 / 3, 1.75, 1.6])
-    assert (4 * least_kappa(n, f) <= mixed_kappa(trimmed_mean_kappa(n, f), n, f)).all(), "above the trap of mixing"
-    np.testing.assert_allclose(mixed_kappa(1.0, 10, 2), 4.0)
+    np.testing.assert_allclose(mixed_kappa(trimmed_mean_kappa(n, f), n, f), 4 * least_kappa(n, f))
+    np.testing.assert_allclose(mixed_kappa(1.0, 10, 2), 2.0)
+    np.testing.assert_allclose(mda_kappa(n, f), [3.2, 3.65625, 140 / 33, 28 / 13])
+    assert mda_kappa(3, 1) == 4 and mda_kappa(5, 0) == mda_kappa(1, 0) == 0
+    np.testing.assert_allclose(arc_kappa(0.0, n, f), [2 / 3, 1, 5 / 6, 4 / 9])
+    assert (mda_kappa(n, f) < 8 * f**2 / (n - f)).all(), "of twice the diameter"
+    assert (arc_kappa(0.0, n, f) <= 2 * f / (n - 2 * f)).all(), "Allouah et al."
 
 
 def test_a_wrong_denominator_is_found_out():
@@ -159,33 +164,58 @@ def test_too_few_neighbours_have_no_kappa():
 OF_SUBSETS = [(3, 1), (5, 1), (5, 2), (6, 2), (7, 2)]
 
 
+def one_far_on_each_side(n, f):
+    """The worst rows of MDA: it leaves out the honest ones above for Byzantine ones as far below."""
+    others = n - 2 * f - 1
+    top, low, rest = f + 1, -f - f * (others == 0), -f / max(others, 1)
+    least = (rest if others else low) - (top - low) * (1 - 1e-6)
+    return line((f, least), (1, top), (f - 1, 1), (1, low), (others, rest))
+
+
 @pytest.mark.parametrize(("n", "f"), OF_SUBSETS)
 def test_rules_of_the_closest_rows(n, f):
-    """Traps reach the exact kappa of SMEA and a lower bound of MDA's; no climb exceeds what is proved."""
+    """Traps reach the exact kappa of SMEA and of MDA; no climb exceeds it."""
     rng, near = np.random.default_rng(n), -1 + 1e-6
-    thirds = line((f, near), (n - 2 * f, 0), (f, 1))
+    thirds, one_far = line((f, near), (n - 2 * f, 0), (f, 1)), one_far_on_each_side(n, f)
     assert ratio(references.smea(thirds, f), thirds[f:]) == pytest.approx(smea_kappa(n, f), rel=1e-4)
-    one_far = line((f, near), (n - f - 1, 0), (1, 1))
-    least = (f + 1) ** 2 / (n - f - 1)
-    assert ratio(references.mda(one_far, f), one_far[f:]) == pytest.approx(least, rel=1e-4)
-    assert least <= mda_kappa(n, f) * (1 + 1e-12)
+    assert ratio(references.mda(one_far, f), one_far[f:]) == pytest.approx(mda_kappa(n, f), rel=1e-4)
     for rule, proved in ((references.smea, smea_kappa), (references.mda, mda_kappa)):
-        for rows in (rng.normal(size=(n, 2)), thirds + 0.01 * rng.normal(size=(n, 2))):
+        for rows in (rng.normal(size=(n, 2)), thirds + 0.01 * rng.normal(size=(n, 2)), one_far):
             assert climbed(rule, f, rows, rng) <= proved(n, f) * (1 + 1e-9)
 
 
-def test_the_bound_of_mda_is_exact_for_three_rows():
-    assert mda_kappa(3, 1) == 4 == (1 + 1) ** 2 / (3 - 1 - 1)
+MIXED = [(3, 1), (4, 1), (6, 2), (7, 2), (8, 3), (11, 3)]
+
+
+def spread_of_mixed(rows, f):
+    """Of mixed honest rows about the honest mean before, in units of the honest variance."""
+    honest = rows[f:]
+    return ((references.mixed(rows, f)[f:] - honest.mean(0)) ** 2).sum(1).mean() / honest.var(0).sum()
+
+
+@pytest.mark.parametrize(("n", "f"), MIXED)
+def test_mixed_rows_are_as_far_from_the_honest_mean_as_the_proof_says(n, f):
+    """The step of the proof of `mixed_kappa`, with rows that reach it, and climbs that do not exceed it."""
+    rng, proved = np.random.default_rng(n), mixed_kappa(0.0, n, f)
+    trap = line((f, 1 - 1e-6), (n - 2 * f, 0), (f, -1))
+    assert spread_of_mixed(trap, f) == pytest.approx(proved, rel=1e-4)
+    trimmed = references.trimmed(references.mixed(trap, f), f)
+    assert ratio(trimmed, trap[f:]) == pytest.approx(mixed_kappa(least_kappa(n, f), n, f), rel=1e-4)
+    for rows in (trap + 0.1 * rng.normal(size=trap.shape), rng.normal(size=(n, 2)), rng.normal(size=(n, 1))):
+        for size in np.geomspace(1, 0.01, 100):
+            tried = rows + size * rng.normal(size=rows.shape) * (rng.uniform(size=(n, 1)) < 0.5)
+            rows = max(rows, tried, key=lambda x: spread_of_mixed(x, f))
+        assert spread_of_mixed(rows, f) <= proved * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("n", "f"), [(3, 1), (5, 2), (7, 2)])
-def test_adaptive_clipping_adds_twice_the_least_kappa(n, f):
-    """Where rows are matters if they are clipped. Climbs come near half of the bound."""
+def test_adaptive_clipping_adds_to_kappa(n, f):
+    """Where rows are matters if they are clipped. Climbs come near two thirds of the bound."""
     rng = np.random.default_rng(n)
     rule = lambda x, f: references.trimmed(references.arc(x, f), f)
     rows = (rng.normal(size=(n, 2)) + rng.normal(size=2) for _ in range(8))
     found = max(climbed(rule, f, each, rng) for each in rows)
-    assert 0.45 < found / arc_kappa(trimmed_mean_kappa(n, f), n, f) <= 1
+    assert 0.6 < found / arc_kappa(trimmed_mean_kappa(n, f), n, f) <= 1
 
 
 def lost_and_moved(rows, f):
