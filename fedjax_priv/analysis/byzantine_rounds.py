@@ -16,7 +16,8 @@ def uncovered_rounds(run: xr.Dataset, byzantine: ArrayLike, tolerated: int | Agg
       run: result of `simulate` or `sweep`; clients whose upload was lost do not count.
       byzantine: which clients are Byzantine, a bool mask of the population.
       tolerated: f >= 0, with which the rule was made; or the rule itself: one such as the geometric median tolerates
-        fewer where honest uploads are lost.
+        fewer where honest uploads are lost. Behind a secure sum its rows are the groups that arrived, and each
+        Byzantine upload is in another one at worst.
 
     Returns:
       Bool, with the axes of `run.client_id` without the axis of clients: `[rounds]` for a single run. False at points
@@ -48,11 +49,17 @@ def uncovered_rounds(run: xr.Dataset, byzantine: ArrayLike, tolerated: int | Agg
         )
     came = run.counted == 1
     attackers = (xr.apply_ufunc(lambda number: mask[number], client) & came).sum("client").values
-    return attackers > _most(tolerated, came.sum("client").values)
+    return attackers > _most(tolerated, _rows(run, came))
+
+
+def _rows(run: xr.Dataset, came: xr.DataArray) -> np.ndarray:
+    """Of the rule: uploads, or the groups of them that arrived."""
+    uploads = came.sum("client").values
+    return np.minimum(uploads, (run.group_status == 0).sum("group").values) if "group_status" in run else uploads
 
 
 def _most(tolerated: int | Aggregator, came: np.ndarray) -> np.ndarray:
-    """By the uploads that came. Of too few a rule makes no direction, and such a round fails: nobody counts in it."""
+    """By the rows that came. Of too few a rule makes no direction, and such a round fails: nobody counts in it."""
     if not isinstance(tolerated, Aggregator):
         return np.full(came.shape, tolerated)
     assert tolerated.most_byzantine is not None

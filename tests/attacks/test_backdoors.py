@@ -196,6 +196,33 @@ def test_fewer_are_tolerated_where_honest_uploads_are_lost():
     assert found.tolist() == [True, True, True, False, False]
 
 
+def test_behind_a_secure_sum_a_rule_tolerates_a_minority_of_groups_and_not_of_clients():
+    """The median of four groups of four clients tolerates one, of three groups one, and of two none."""
+    client, byzantine = np.tile(np.arange(16), (4, 1)), np.arange(16) < 2
+    lost = np.array([[0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1]])
+    counted = np.repeat(lost == 0, 4, axis=1)
+    counted[0, 1] = counted[2, 1] = False  # one attacker alone in the first round and the third
+    rows = {"client_id": client, "counted": counted}
+    run = xr.Dataset({name: (("round", "client"), values) for name, values in rows.items()})
+    run["group_status"] = ("round", "group"), lost
+    assert uncovered_rounds(run, byzantine, coordinate_median()).tolist() == [False, True, True, False]
+    assert uncovered_rounds(run, byzantine, 2).tolist() == [False] * 4
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+def test_uncovered_rounds_of_a_run_of_secure_sums(dropout):
+    """Against the rows that the rule was given, as the server sees them."""
+    system = systems.share(
+        towards_target(), num_clients=8, buffer_size=2, aggregate=coordinate_median(), num_byzantine=1, dropout=dropout,
+        mesh=None, observe=lambda view: {"rows": (view.rows.count > 0).sum()},
+    )  # fmt: skip
+    run = simulate(system, KEY, jnp.zeros(9), targets(8, 9), rounds=30, progress=False)
+    attacker = run.counted.values[run.client_id.values == 0] == 1
+    expected = attacker & ((run.rows.values - 1) // 2 < 1)
+    np.testing.assert_array_equal(uncovered_rounds(run, np.arange(8) < 1, coordinate_median()), expected)
+    assert expected.any() == (dropout > 0)
+
+
 def test_uncovered_rounds_of_cohorts_of_several_sizes():
     """As of each run alone; a list is a mask, too."""
     byzantine = [True, False, True, False, False, False]
