@@ -32,7 +32,7 @@ def checked_rounds(rounds: int, every: int) -> tuple[int, int]:
 
 def check_jit() -> None:
     """Raises ValueError if JAX is told not to compile."""
-    if jax.config.jax_disable_jit:
+    if jax.config.jax_disable_jit:  # pyright: ignore[reportAttributeAccessIssue]
         raise ValueError(
             "jax_disable_jit must be False here, where programs are compiled ahead, got True: "
             "without jit call algorithm.init and algorithm.step in a loop"

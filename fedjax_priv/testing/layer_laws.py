@@ -317,7 +317,8 @@ def _check_own_draws(case: Case) -> None:
     uploads = [run_layer(case.layer, key, x, alike, alike.selected)["upload"] for key in jax.random.split(_key(), OWN)]
     rows = np.concatenate([_stacked(leaves) for leaves in zip(*map(jax.tree.leaves, uploads), strict=True)], -1)
     equal = (rows[:, :, None] == rows[:, None]).all((0, 3))
-    require(5, equal.sum() in (NUM_CLIENTS, NUM_CLIENTS**2), "two clients must not share what others draw by themselves")
+    all_or_none = equal.sum() in (NUM_CLIENTS, NUM_CLIENTS**2)
+    require(5, all_or_none, "two clients must not share draws that others make by themselves")
 
 
 def check_bits(case: Case) -> None:

@@ -15,7 +15,9 @@ from aggregators.references import COVERED_ELSEWHERE, RULES, F
 from fedjax_priv import aggregators
 from fedjax_priv.aggregators.by_name import TRUSTING
 from fedjax_priv.aggregators.numerics.row_distances import FAR, geometry
+from fedjax_priv.aggregators.pre_aggregation.clipping import clipped
 from fedjax_priv.base import Received
+from fedjax_priv.engine.row_norms import norms
 
 G, D = 9, 7
 KEY = jax.random.key(0)
@@ -291,6 +293,26 @@ def test_finite_rows_far_away_do_not_blur_the_others(name):
     rows[-RULES[name].tolerates(G) :] = 1e6 * np.random.default_rng(0).normal(size=(RULES[name].tolerates(G), D))
     expected = RULES[name].reference(rows.astype(np.float64))
     close(direction(name, rows), expected, max(1.0, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", ["fltrust", "dnc"])
+def test_one_nan_among_many_numbers_is_seen(name):
+    """A maximum passes over it on a CPU where it takes several numbers at once."""
+    made = {"fltrust": aggregators.fltrust, "dnc": lambda: aggregators.dnc(2)}[name]()
+    rows = np.random.default_rng(0).normal(1.0, 0.1, (G, 1000)).astype(np.float32)
+    rows[-1, 3] = np.nan
+    apply = lambda rows: made.apply(KEY, made.init(1000), Received(rows, jnp.ones(G, jnp.int32)))[0]
+    for run, several in ((apply, rows), (jax.vmap(apply), np.stack([rows] * 40))):
+        assert np.isfinite(jax.jit(run)(several)).all()
+
+
+def test_clipping_makes_a_row_with_one_nan_nan():
+    rows = np.ones((G, 1000), np.float32)
+    rows[-1, 3] = np.nan
+    shorten = lambda rows: clipped(rows, norms(rows), 1.0)
+    for run, several in ((shorten, rows), (jax.vmap(shorten), np.stack([rows] * 40))):
+        found = np.isnan(jax.jit(run)(several)).reshape(-1, G, 1000)
+        assert found[:, -1].all() and not found[:, :-1].any()
 
 
 def test_a_row_infinitely_far_is_mixed_with_nobody():

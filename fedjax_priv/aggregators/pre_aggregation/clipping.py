@@ -4,9 +4,10 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from fedjax_priv import _validate
+from fedjax_priv._devices import finite_rows
 from fedjax_priv.aggregators.pre_aggregation.pre_aggregator import PreAggregator
 from fedjax_priv.base import Key
-from fedjax_priv.engine.row_norms import largest_entries, norms
+from fedjax_priv.engine.row_norms import norms
 
 
 def clipping(radius: float | Array) -> PreAggregator:
@@ -37,4 +38,4 @@ def clipping(radius: float | Array) -> PreAggregator:
 def clipped(rows: Array, norm: Array, longest: Array | float) -> Array:
     """Rows of the given norms, shortened to `longest`; NaN where one is not finite."""
     factor = jnp.where(norm > longest, longest / norm, jnp.where(jnp.isnan(longest), jnp.nan, 1.0))
-    return jnp.where(jnp.isfinite(largest_entries(rows))[:, None], rows * factor[:, None], jnp.nan)
+    return jnp.where(finite_rows(rows)[:, None], rows * factor[:, None], jnp.nan)

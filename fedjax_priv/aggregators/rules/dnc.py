@@ -5,13 +5,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
 from fedjax_priv import _validate
+from fedjax_priv._devices import finite_rows
 from fedjax_priv.aggregators.numerics.covariance import about_mean, top_pair
 from fedjax_priv.aggregators.numerics.row_distances import both, geometry
 from fedjax_priv.aggregators.rule_parts import checked_direction, mean_of, minority, rows_of, smallest
 from fedjax_priv.base import Aggregator, Key, Received, absent
 from fedjax_priv.base.given_rows import NO_DIRECTION
 from fedjax_priv.crypto.prg import bits
-from fedjax_priv.engine.row_norms import largest_entries
 from fedjax_priv.keys import named
 
 
@@ -56,7 +56,7 @@ def dnc(num_byzantine: int, *, removed: int | None = None, coordinates: int = 10
 
     def apply(key: Key, state: tuple, received: Received) -> tuple[Array, tuple]:
         rows, ok = rows_of(received), received.count > 0
-        finite = ok & jnp.isfinite(largest_entries(rows))
+        finite = ok & finite_rows(rows)
         kept = known = jnp.ones_like(ok)
         for number in range(passes):
             score = _scores(_some_columns(named(key, f"pass {number}"), rows, received.used, coordinates), finite)

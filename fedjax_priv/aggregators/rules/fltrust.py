@@ -4,6 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from fedjax_priv import _validate
+from fedjax_priv._devices import finite_rows
 from fedjax_priv.aggregators.numerics.column_blocks import weighted_sum
 from fedjax_priv.aggregators.rule_parts import rule
 from fedjax_priv.base import Aggregator
@@ -36,10 +37,9 @@ def fltrust(*, pivot: int = 0) -> Aggregator:
     def direct(rows: Array, ok: Array) -> Array:
         if pivot >= len(rows):
             raise ValueError(f"pivot must be the index of a row, below {len(rows)}, got {pivot}")
-        size = largest_entries(rows)
-        scaled = rows * unit_scale(size)[:, None]  # a ratio of lengths of rows may overflow
+        scaled = rows * unit_scale(largest_entries(rows))[:, None]  # a ratio of lengths of rows may overflow
         length, reference = norms(scaled), norms(rows[pivot][None])[0]
-        others = ok & jnp.isfinite(size) & (jnp.arange(len(rows)) != pivot)
+        others = ok & finite_rows(rows) & (jnp.arange(len(rows)) != pivot)
         trust = jnp.where(others, jnp.maximum(_cosines(scaled, length, pivot), 0.0), 0.0)
         total = trust.sum()
         weights = trust / jnp.where(total > 0, total, 1.0) / jnp.where(trust > 0, length, 1.0)
