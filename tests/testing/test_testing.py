@@ -47,6 +47,11 @@ def by_place(key, x, who):
     return jax.random.uniform(key, x.shape)
 
 
+def shared(key, x, who):
+    """Client 2 draws what client 1 draws."""
+    return by_number(key, x, who._replace(client=jnp.where(who.client == 2, 1, who.client)))
+
+
 def down(key, x, who):
     return jnp.ones_like(x)
 
@@ -173,6 +178,7 @@ def test_layers_that_keep_the_laws():
          "law 1 .*: row 0 must set no bit of status: it is recovered, got: too few"),
         (check_draws, remembering_with(lambda state, x: jnp.arange(7.0)[: len(x)]), "law 5 .draws"),
         (check_draws, rounding(by_place), "law 5 .draws are by number.: a client must draw by its number"),
+        (check_draws, rounding(shared), "law 5 .draws are by number.: two clients must not share draws"),
         (check_bits, rounding(bits=1), "law 6 .bits reported are bits built.: bits must be the size of the message"),
         (check_bits, sending(lambda x: Sent(clear=x)), "law 6 .*: bits must be the size of the message, 2112, got "),
         (check_views, padded(lambda words, client: words >> 16 << 16), "law 7 .views are uniform.: an upload must be"),
