@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv.engine.row_coordinates import PANEL, WIDTH, coordinates, in_basis
-from tests.helpers import accelerator_forms
+from helpers import accelerator_forms
 
 
 def nasty_rows(num_rows, d):
