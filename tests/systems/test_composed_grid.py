@@ -25,7 +25,8 @@ def test_the_counts_of_the_grid():
 def test_noise_of_each_client_is_a_gaussian_mechanism_in_every_round(rounds):
     """A client that is in half of the rounds has spent that of half of them; masks change nothing."""
     who = np.tile([[0, 1], [0, 2]], (rounds, 1))
-    run = xr.Dataset({"client_id": (("round", "client"), who)})
+    arrived = ("phase", "round", "client"), np.ones((1, *who.shape))
+    run = xr.Dataset({"client_id": (("round", "client"), who), "up_bytes": arrived}, {"phase": ["upload"]})
     question = Question(run, np.ones(4, int), 1e-5, 0, None, None)
     (full,) = noisy_uploads.entries(NoisyUploads(2.0, 9.0), question)
     expected = [gaussian.epsilon(1e-5, 2 * 2.0 / 3.0 * np.sqrt(t)) for t in (2 * rounds, rounds, rounds, 0)]

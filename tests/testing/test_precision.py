@@ -11,6 +11,7 @@ from fedjax_priv import base, clients, losses, models, systems
 
 pytestmark = pytest.mark.usefixtures("any_platform")
 PRODUCTS = re.compile(r"stablehlo\.(?:dot_general|convolution)\b.*")
+OF_A_VECTOR = re.compile(r"-> tensor<\d+xf32>")
 
 
 @functools.cache
@@ -26,8 +27,9 @@ def traced(precision):
 
 
 def products(platform, precision):
-    """The lines of its matrix products and convolutions."""
-    return PRODUCTS.findall(traced(precision).lower(lowering_platforms=(platform,)).as_text())
+    """The lines of its matrix products and convolutions, without the check that updates are finite, of a vector."""
+    found = PRODUCTS.findall(traced(precision).lower(lowering_platforms=(platform,)).as_text())
+    return [line for line in found if not OF_A_VECTOR.search(line)]
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "tpu"])
