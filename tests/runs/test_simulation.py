@@ -1,6 +1,5 @@
 import contextlib
 import copy
-import inspect
 import io
 import pickle
 
@@ -16,7 +15,7 @@ from fedjax_priv.analysis import bands
 from fedjax_priv.base import Algorithm, ClientData, Link, RoundInfo, RoundState
 from fedjax_priv.clients import bernoulli, local_sgd, once_per_model, round_robin
 from fedjax_priv.engine.mesh import clients_mesh
-from fedjax_priv.runs import checks, progress, simulation
+from fedjax_priv.runs import progress, simulation
 from fedjax_priv.runs.ending import SimulationError
 from fedjax_priv.runs.records import run_folder
 from fedjax_priv.runs.simulation import simulate
@@ -214,23 +213,6 @@ def test_such_an_error_comes_back_whole_from_another_process():
     for got in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(got) is SimulationError and str(got) == str(error)
         xr.testing.assert_identical(got.dataset, error.dataset)
-
-
-def test_rounds_may_be_integers_of_numpy():
-    rounds, every = inspect.unwrap(checks.checked_rounds)(np.int64(3), np.int32(2))
-    assert type(rounds) is int and type(every) is int and (rounds, every) == (3, 2)
-
-
-def test_metrics_that_are_numbered_are_refused():
-    with pytest.raises(ValueError, match=r"^evaluate must name its metrics by strings, got \[1\]$"):
-        run(evaluate=lambda params: {1: params["b"].max()})
-
-
-def test_a_run_without_jit_is_refused():
-    with jax.disable_jit(), pytest.raises(ValueError, match=r"^jax_disable_jit must be False here, .*, got True"):
-        run()
-    with jax.disable_jit(), pytest.raises(ValueError, match=r"^jax_disable_jit must be False here"):
-        sweep(quadratic, {"seed": [0]}, KEY, PARAMS, DATA, rounds=1)
 
 
 def test_no_evaluation():

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedjax_priv import attacks, channels
+from fedjax_priv import attacks
 from fedjax_priv.aggregators import clipping, coordinate_median, mean, pre_aggregated, sign_guard
-from fedjax_priv.base import Aggregator, Kept, Link, Received, Sent
+from fedjax_priv.base import Aggregator, Kept, Link, Sent
 from fedjax_priv.crypto import field
 from fedjax_priv.keys import per_client
 from fedjax_priv.layers import plain, plain_field, stack, stateless
@@ -19,11 +19,8 @@ from fedjax_priv.testing import (
     check_aggregator,
     check_attack,
     check_bits,
-    check_channel,
     check_coordinate_attack,
     check_draws,
-    check_fading,
-    check_fading_by_number,
     check_field_attack,
     check_label_attack,
     check_layer,
@@ -346,51 +343,6 @@ def relabelled(data, by):
     return data._replace(examples=(data.examples[0], by(data.examples[1])))
 
 
-def unheard(y, who):
-    """The sum of the uploads of clients that are not selected."""
-    return jnp.where(who.selected[:, None], 0, y).sum(0)[None]
-
-
-def channel(**halves):
-    return channels.erasure(0.5, leave=0.5)._replace(**halves)
-
-
-@pytest.mark.parametrize(
-    ("part", "message"),
-    [
-        (channel(transmit=lambda key, y, who: (y, jnp.ones_like(who.selected))), "law 16 .*: an upload must"),
-        (channel(respond=lambda key, alive, who: who.selected), "law 16 .*: only clients whose upload arrived"),
-        (channel(transmit=lambda key, y, who: (y + jax.random.normal(key, y.shape), who.selected)), "law 5 .draws"),
-        (channel(receive=lambda key, rows: Received(rows.value.sum(0), rows.count)), "law 15 .shapes"),
-        (channel(receive=lambda key, rows: rows._replace(value=rows.value * jnp.nan)), "law 15 .shapes"),
-        (channel(receive=lambda key, rows: rows._replace(count=rows.count * 0)), "law 16 .*: rows must keep their"),
-        (channel(receive=lambda key, rows: rows._replace(value=rows.value + rows.value.mean(0, keepdims=True))),
-         "law 16 .*: a row of no uploads must reach no other"),
-        (channel(receive=lambda key, rows: rows._replace(count=rows.count | 1)), "law 16 .*: rows must keep their"),
-        (channel(transmit=lambda key, y, who: (y + unheard(y, who), who.selected)), "law 16 .*: the upload of a "),
-        (channel(transmit=lambda key, y, who: (jnp.where(jnp.isnan(unheard(y, who)), 0, y), who.selected)),
-         "law 16 .*: the upload of a "),
-        (channel(transmit=lambda key, y, who: (y * y[-1, 0], who.selected)), "law 5 .draws"),
-        (channel(transmit=lambda key, y, who: (jnp.where(who.selected[0], y, 2 * y), who.selected)), "law 5 .draws"),
-        (channel(respond=lambda key, alive, who: alive & jax.random.bernoulli(key, 0.5, alive.shape)), "law 5 .draws"),
-    ],
-)  # fmt: skip
-def test_what_a_channel_breaks_is_named(part, message):
-    with pytest.raises(AssertionError, match=f"^{message}"):
-        check_channel(part)
-
-
-def test_what_fading_breaks_is_named():
-    drawn = lambda key, n: jax.random.uniform(key, (n,)) + 0.5
-    by_place = channels.Fading(lambda key, n: (), lambda key, state, round, n: (drawn(key, n), state))
-    check_fading(by_place)
-    with pytest.raises(AssertionError, match=r"^law 5 .draws are by number.: another client must move no gain"):
-        check_fading_by_number(by_place._replace(apply=lambda key, state, round, n: (drawn(key, n)[::-1], state)))
-    silent = by_place._replace(apply=lambda key, state, round, n: (0 * drawn(key, n), state))
-    with pytest.raises(AssertionError, match=r"^law 15 .shapes"):
-        check_fading(silent)
-
-
 def test_a_function_is_no_rule():
     with pytest.raises(
         ValueError, match=r"^rule must be an Aggregator, such as .*from_host\(function\), got function$"
@@ -406,8 +358,6 @@ def test_a_function_is_no_rule():
         (check_aggregator, coordinate_median()._replace(most_byzantine=3),
          r"rule.most_byzantine must be a function of \(rows\), got int"),
         (check_attack, lambda key, x, honest: x, r"attack must be a function of 4 arguments, such as .*, got function"),
-        (check_channel, channel(transmit=lambda key, y, who: y),
-         r"channel.transmit must return \(y \[b, ...\], alive \[b\]\), got an array of shape \(7, 5\)"),
         (check_layer, GOOD._replace(reference=lambda x: x.sum(0)),
          r"case.reference must be a function of \(x, weight\), got one of \(x\)"),
     ],
