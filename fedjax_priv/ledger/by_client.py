@@ -1,6 +1,19 @@
 """What clients spend in the rounds of a run: places of a cohort are other clients from round to round."""
 
 import numpy as np
+import xarray as xr
+
+
+def came(run: xr.Dataset) -> np.ndarray:
+    """`[rounds, places]`, bool: whose upload arrived, in failed rounds too."""
+    return run.up_bytes.sel(phase="upload").values > 0
+
+
+def who_sent(run: xr.Dataset, num_clients: int) -> np.ndarray:
+    """The same by client, `[rounds, num_clients]`, 0 or 1."""
+    arrived = np.zeros((run.sizes["round"], num_clients))
+    arrived[np.arange(run.sizes["round"])[:, None], run.client_id.values] = came(run)
+    return arrived
 
 
 def spent_by_client(squares: np.ndarray, client: np.ndarray, num_clients: int) -> tuple[np.ndarray, np.ndarray]:

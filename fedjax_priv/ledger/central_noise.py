@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.ledger import correlated_noise
-from fedjax_priv.ledger.by_client import spent_by_client
+from fedjax_priv.ledger.by_client import came, spent_by_client
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.ledger.prefixes import by_prefix
 from fedjax_priv.ledger.sampled_rounds import hidden_by_coins, round_of
@@ -139,8 +139,8 @@ def _taken(run: xr.Dataset, num_clients: int, fewest: int) -> tuple[np.ndarray, 
 
     Where fewer than `fewest` arrive, no sum is opened and noise alone is released.
     """
-    came = run.up_bytes.sel(phase="upload").values > 0
-    return spent_by_client(came & (came.sum(1, keepdims=True) >= fewest), run.client_id.values, num_clients)
+    there = came(run)
+    return spent_by_client(there & (there.sum(1, keepdims=True) >= fewest), run.client_id.values, num_clients)
 
 
 def _gaussian(delta: float, z: float, most: np.ndarray, why: str, taken: np.ndarray | None = None) -> _Seen:

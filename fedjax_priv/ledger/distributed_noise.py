@@ -9,9 +9,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import xarray as xr
 
 from fedjax_priv.layers.rounded_norm import squared_norm_bound
+from fedjax_priv.ledger.by_client import who_sent
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.systems.releases import DistributedNoise
 from fedjax_priv.theory import discrete_gaussian, skellam
@@ -86,14 +86,6 @@ def smallest_sum(group_size: int, threshold: int, cohort: int, arrived: np.ndarr
     """The fewest uploads that an opened sum can have, `[rounds]`: all that are missing may be of one group."""
     lost = -(-cohort // group_size) * group_size - arrived
     return np.maximum(group_size - lost, threshold)
-
-
-def who_sent(run: xr.Dataset, num_clients: int) -> np.ndarray:
-    """`[rounds, num_clients]`: whose upload arrived, in failed rounds too."""
-    arrived = np.zeros((run.sizes["round"], num_clients))
-    rows = np.arange(run.sizes["round"])[:, None]
-    arrived[rows, run.client_id.values] = run.up_bytes.sel(phase="upload").values > 0
-    return arrived
 
 
 def _seen(noise: DistributedNoise, arrived: np.ndarray, cohort: int, colluding: int) -> list[_Seen]:

@@ -40,7 +40,7 @@ import xarray as xr
 
 from fedjax_priv.clients import LocalSteps
 from fedjax_priv.layers.quantization import largest_summand
-from fedjax_priv.ledger.distributed_noise import who_sent
+from fedjax_priv.ledger.by_client import came, who_sent
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import LocalNoise
 from fedjax_priv.theory import cdp_fl
@@ -185,7 +185,7 @@ def trained(run: xr.Dataset) -> np.ndarray:
 
 def sent(run: xr.Dataset) -> np.ndarray:
     """`[rounds, places]`: who trained and whose upload arrived, in failed rounds too."""
-    return trained(run) & (run.up_bytes.sel(phase="upload").values > 0)
+    return trained(run) & came(run)
 
 
 def batches(steps: LocalSteps, count: np.ndarray) -> tuple[np.ndarray, np.ndarray] | str:
@@ -231,10 +231,10 @@ def _in_sums(training: cdp_fl.Training, question: Question, known: int) -> cdp_f
 
     A failed round counts like one whose sum was opened. Where all others are known, a client's own noise is left.
     """
-    came = who_sent(question.run, question.count.size)
-    unknown, kind = np.unique(np.maximum(came.sum(1) - known, 1).astype(int), return_inverse=True)
-    taken = np.zeros((unknown.size, came.shape[1]), int)
-    np.add.at(taken, kind, came.astype(int))
+    arrived = who_sent(question.run, question.count.size)
+    unknown, kind = np.unique(np.maximum(arrived.sum(1) - known, 1).astype(int), return_inverse=True)
+    taken = np.zeros((unknown.size, arrived.shape[1]), int)
+    np.add.at(taken, kind, arrived.astype(int))
     return training._replace(rounds_taken=taken, num_selected=unknown[:, None])
 
 

@@ -15,7 +15,7 @@ import functools
 
 import numpy as np
 
-from fedjax_priv.ledger.by_client import spent_by_client
+from fedjax_priv.ledger.by_client import came, spent_by_client
 from fedjax_priv.ledger.central_noise import ADJACENT, EXACT, seen_by_server
 from fedjax_priv.ledger.entry import Entry, Figure, Question, no_guarantee, none
 from fedjax_priv.systems.releases import NoisyBuffers
@@ -69,7 +69,7 @@ def weights_spent(release: NoisyBuffers, question: Question) -> tuple[np.ndarray
         weight = (1.0 + run["staleness"].values.astype(float)) ** -float(release.power)
     else:
         weight = run["factor"].values.astype(float) / release.weight_levels
-    square = weight**2 * (run.up_bytes.sel(phase="upload").values > 0)
+    square = weight**2 * came(run)
     return spent_by_client(square, run.client_id.values, question.count.size)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from fedjax_priv.layers.secure_sum.circle import CONNECTED
 from fedjax_priv.ledger import distributed_noise, local_noise
+from fedjax_priv.ledger.by_client import who_sent
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
 from fedjax_priv.ledger.sums_of_one_model import sums_of_one_model
 from fedjax_priv.systems.releases import Opening, ProposedCoordinates, SparseSum, Sum, ThresholdedSum
@@ -86,7 +87,7 @@ def _in_sums(question: Question) -> np.ndarray:
 def _who_is_in_sums(question: Question) -> np.ndarray:
     """`[rounds, num_clients]`, whose upload that is."""
     run = question.run
-    sent = distributed_noise.who_sent(run, question.count.size)
+    sent = who_sent(run, question.count.size)
     if "rejected" in run:
         rounds, places = np.nonzero(run.rejected.values.astype(bool))
         sent[rounds, run.client_id.values[rounds, places]] = 0
