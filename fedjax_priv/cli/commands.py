@@ -157,7 +157,7 @@ def _check_given_once(system: str, values: Mapping[str, Any], axes: Mapping[str,
 
 
 def _programs(system: str, values: Mapping[str, Any]) -> KeptPrograms | None:
-    """By the options that determine the algorithm; not by where samples are, whose shapes a program knows."""
+    """By the options that determine the algorithm; not by where samples are, whose digest is in a program's name."""
     folder = folder_of_whole_programs()
     if folder is None:
         return None

@@ -1,6 +1,6 @@
 """`simulate`: one run of many rounds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,7 @@ from fedjax_priv.runs.records import result_dataset, run_writer
 from fedjax_priv.runs.records.digests import digest
 from fedjax_priv.runs.records.manifest import manifest_with
 from fedjax_priv.runs.records.result_dataset import Chunk
-from fedjax_priv.runs.records.run_writer import Keep, RunWriter
+from fedjax_priv.runs.records.run_writer import Keep
 
 
 def simulate(
@@ -120,8 +120,11 @@ def simulate_kept(
     show = progress and processes.is_first()
     with run_writer.opened(keep, about, every) as writer, progress_bar.bar(rounds, show=show) as update:
         inputs = _place(algorithm, key, params, data)
-        lowered = _lower(algorithm, inputs, data, rounds, every, evaluate, programs)
-        _write_facts(writer, lowered, inputs, data)
+        facts = _facts(inputs, data) if writer or programs else {}
+        lowered = _lower(algorithm, inputs, data, rounds, every, evaluate, programs and _with_samples(programs, facts))
+        if writer:
+            for name, value in (facts | lowered.digests).items():
+                writer.fact(name, value)
         if writer and writer.is_finished():
             return writer.read_result()
         compiled, chunks = lowered.compile(), list[Chunk]()
@@ -174,13 +177,15 @@ def _lower(
     return lower_runs(lambda: algorithm, inputs, layout=where, lengths=lengths, evaluate=evaluate, kept=programs)
 
 
-def _write_facts(writer: RunWriter | None, lowered: Lowered, inputs: Inputs, data: ClientData | Pool) -> None:
-    """Records what the run depends on. The samples of a pool are not digested: the caller must not change them."""
-    if writer is not None:
-        samples = digest(data.count if isinstance(data, Pool) else inputs.data)
-        facts = {"data": samples, "params": digest(inputs.params)}
-        for name, value in (facts | lowered.digests).items():
-            writer.fact(name, value)
+def _facts(inputs: Inputs, data: ClientData | Pool) -> dict[str, str]:
+    """What a run depends on. The samples of a pool are not digested: the caller must not change them."""
+    samples = digest(data.count if isinstance(data, Pool) else inputs.data)
+    return {"data": samples, "params": digest(inputs.params)}
+
+
+def _with_samples(programs: KeptPrograms, facts: Mapping[str, str]) -> KeptPrograms:
+    """Other samples are another program, as the algorithm may be made from them."""
+    return programs._replace(about={**programs.about, "data": facts["data"]})
 
 
 def _collect(run: Iterator[Chunk], finished: list[Chunk], update: progress_bar.Update) -> None:

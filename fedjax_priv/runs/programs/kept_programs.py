@@ -1,8 +1,8 @@
 """Keeps whole compiled programs in a folder: a process that finds its program does not trace, lower or compile.
 
-A file's name is a digest of all that its program depends on: what is run, the shapes of its arguments, the sources of
-this package, versions, devices, processor, environment and JAX's settings. Samples and parameters are arguments, so the
-name does not depend on them. A program that closes over more than 4,096 bytes is not kept: they might be samples.
+A file's name is a digest of all that its program depends on: what is run, on which samples, the shapes of its
+arguments, the sources of this package, versions, devices, processor, environment and JAX's settings. Samples are
+arguments, but an algorithm may be made from them, as its noise is from the sizes of clients.
 """
 
 import functools
@@ -26,8 +26,6 @@ from fedjax_priv.runs.programs.lowering import LoweredProgram
 from fedjax_priv.runs.records import atomic_file
 
 SUFFIX = ".program"
-MOST_CONSTANTS = 4096
-"""A program that is kept may close over so many bytes: tables that follow from the options are smaller."""
 LIBRARIES = ("jax", "jaxlib", "numpy", "flax", "optax", "scipy", "dp-accounting", "ml-dtypes", "chex", "equinox")
 """Libraries on whose versions a program may depend."""
 ENVIRONMENT = ("JAX", "XLA", "TF_", "LIBTPU", "TPU", "CUDA", "NVIDIA", "ROCM", "HIP", "OMP", "KMP", "MKL")
@@ -122,8 +120,6 @@ def _processor() -> str:
 
 def _compile_and_write(lowered: LoweredProgram, path: pathlib.Path) -> Any:
     """Compiles without JAX's own cache, since an executable that was read from it cannot be serialized."""
-    if lowered.constants > MOST_CONSTANTS:
-        return lowered.compile()
     with _without_jax_s_cache():
         compiled = lowered.compile()
     try:

@@ -17,7 +17,6 @@ class LoweredProgram(NamedTuple):
     digest: str  # different programs have different digests
     out_info: PyTree  # shapes and dtypes of its outputs
     compile: Callable[[], Any]  # -> jax.stages.Compiled
-    constants: int = 0  # bytes of the constants that it closes over
 
 
 def lower(program: Any, *args: Any) -> LoweredProgram:
@@ -25,9 +24,9 @@ def lower(program: Any, *args: Any) -> LoweredProgram:
     traced = program.trace(*args)
     lowered = traced.lower()
     digest = hashlib.sha256(lowered.compiler_ir("stablehlo").operation.get_asm().encode())
-    for constant in (constants := [_bytes(constant) for constant in traced.jaxpr.consts]):
-        digest.update(constant)
-    return LoweredProgram(digest.hexdigest(), lowered.out_info, lowered.compile, sum(map(len, constants)))
+    for constant in traced.jaxpr.consts:
+        digest.update(_bytes(constant))
+    return LoweredProgram(digest.hexdigest(), lowered.out_info, lowered.compile)
 
 
 def _bytes(constant: Any) -> bytes:

@@ -98,10 +98,10 @@ def system():
     return algorithm._replace(step=lambda *args: traced.append(1) or algorithm.step(*args)), traced
 
 
-def rounds_of(system, folder, rounds=2, learning_rate=0.1):
+def rounds_of(system, folder, rounds=2, learning_rate=0.1, data=TRAIN):
     algorithm, _ = system
     return simulate_kept(
-        algorithm, KEY, jnp.zeros(5), TRAIN, rounds=rounds, evaluate=None, every=2, keep=None, progress=False,
+        algorithm, KEY, jnp.zeros(5), data, rounds=rounds, evaluate=None, every=2, keep=None, progress=False,
         programs=KeptPrograms(folder, {"learning_rate": learning_rate}),
     )  # fmt: skip
 
@@ -157,19 +157,26 @@ def test_a_folder_that_is_not_there_is_done_without(system, tmp_path, capsys):
     assert capsys.readouterr().err.count("a compiled program is not kept: ") == 1
 
 
-@pytest.mark.parametrize("how", ["constants", "callback"])
-def test_a_program_that_may_hold_samples_or_calls_the_host_is_not_kept(how, tmp_path):
-    """The control is the same without."""
-    samples = jnp.arange(2000.0)
-    functions = {
-        "constants": lambda x: x + samples,
-        "callback": lambda x: jax.pure_callback(np.sin, x, x),
-    }
+def test_a_program_that_calls_the_host_is_not_kept(tmp_path):
+    """The controls are programs without a call, with a large table and without."""
+    table = np.arange(2000.0, dtype=np.float32)
+    functions = (lambda x: jax.pure_callback(np.sin, x, x)), (lambda x: x + 1.0), (lambda x: x + table)
     kept, x = KeptPrograms(tmp_path, {}), jnp.arange(2000.0)
-    for function, files in ((functions[how], 0), (lambda x: x + 1.0, 1)):
+    for files, function in enumerate(functions):
         lowered = kept_or_lowered(kept, files, x, ONE, lambda f=function: lowering.lower(jax.jit(f), x))
         assert np.isfinite(lowered.compile()(x)).all()
         assert len([*tmp_path.iterdir()]) == files
+    again = kept_or_lowered(kept, files, x, ONE, lambda: pytest.fail("lowered again"))
+    np.testing.assert_array_equal(again.compile()(x), x + table)
+
+
+def test_other_samples_are_another_program(system, tmp_path):
+    """An algorithm may be made from them, such as its noise from the sizes of clients."""
+    _, traced = system
+    for data, again in ((TRAIN, True), (TRAIN, False), (TRAIN._replace(count=TRAIN.count - 1), True)):
+        traced.clear()
+        rounds_of(system, tmp_path, data=data)
+        assert bool(traced) == again
 
 
 RUN = ["run", "fedavg", "--model", "softmax", "--num-clients", "8", "--num-steps", "1", "--rounds", "1", "--every", "1"]
