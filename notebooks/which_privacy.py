@@ -20,7 +20,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedjax_priv import clients, data, losses, metrics, models, server_noise, simulate, systems
-from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, show, worst
+from fedjax_priv.ledger import epsilon_by_round, ledger, noise_for, planned, show, worst
 from fedjax_priv.theory import correlated_noise, gaussian
 from fedjax_priv.theory.sampled_gaussian import Round, epsilon
 
@@ -75,7 +75,8 @@ assert so_far.sel(adversary="outsider, add/remove")[-1] < fixed[-1]
 
 # %%
 secret = systems.secagg(local, num_clients=100, elide=True)
-assert all(entry.proved.epsilon is None for entry in ledger(secret, run, train, delta=delta))
+two_rounds = planned(secret, key, params, train, 2)
+assert all(entry.proved.epsilon is None for entry in ledger(secret, two_rounds, train, delta=delta))
 many = lambda z: systems.distributed_dp_fedavg(
     local, noise_multiplier=z, num_params=d, shares=100, elide=True, **common
 )

@@ -140,7 +140,10 @@ def proved(config: Config, runs: dict[str, xr.Dataset], users: ClientData) -> xr
         [asked(control, run.isel(case=case), case=case).proved for case in range(len(cases))]
         for control, run in runs.items()
     ]
-    alone = [number(asked(control, run.isel(case=0), case=0, own_noise=0.0).proved) for control, run in runs.items()]
+    alone = [
+        number(asked(control, run.isel(case=0).drop_vars("mechanism", errors="ignore"), case=0, own_noise=0.0).proved)
+        for control, run in runs.items()
+    ]
     how = {"delta": DELTA_LOCAL, "rounds": config.rounds}
     rounds = [_round(config, variance) for variance in config.cases[:, 0]]
     joining = runs["signal"].join_probability.transpose("case", "round", "client").values.astype(np.float64)

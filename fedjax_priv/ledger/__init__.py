@@ -3,7 +3,8 @@
 A system states what it releases (`Algorithm.release`), the run what happened; the accountants of `theory` turn both
 into figures. A system without a valid guarantee gets "none" and the reason, never a number by default.
 
-- `entry`: the types. `by_release`: which module answers for which release. `printed`: the table on the terminal.
+- `entry`: the types. `by_release`: which module answers for which release. `made_by`: whether a system made the run.
+  `printed`: the table on the terminal.
 - `sums`: systems without noise; `sums_of_one_model`: what several sums tell together. `distributed_noise`: Skellam
   noise in sums. `local_noise`: noise in every local step.
 - `central_noise`: noise that the server adds; `correlated_noise`: where it is correlated over rounds; `noisy_buffers`:

@@ -25,6 +25,7 @@ from fedjax_priv.ledger import (
     votes,
 )
 from fedjax_priv.ledger.entry import Entry, Question, no_guarantee
+from fedjax_priv.ledger.made_by import check_made_by, with_what_is_unknown
 from fedjax_priv.ledger.run_alone import run_alone
 from fedjax_priv.systems import releases
 
@@ -61,7 +62,8 @@ def ledger(
     the noise of a client alone.
 
     Args:
-      algorithm: what was run; arguments of its factory were numbers.
+      algorithm: what was run, with numbers as arguments of its factory. For the ledger of another system with the
+        same cohorts, give it `run.drop_vars("mechanism")`.
       run: as `simulate` returns it, or a point of what `sweep` returns.
       data: of the clients, of which only the counts are read.
       delta: of the figures, in (0, 1), not traced; where a paper's theorem has its own, the entry says which.
@@ -71,7 +73,9 @@ def ledger(
 
     Raises:
       ValueError: an argument outside its range, a sweep or a point that was not run, no round, a run that lacks earlier
-        rounds than its last, or one of more clients than `data` has.
+        rounds than its last or places of its cohorts, or one of another algorithm or other data; of functions, such as
+        `level`, and of samples it is not known. A run without `mechanism`, as older versions made it, is not compared,
+        and the notes say so.
     """
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)
@@ -92,12 +96,17 @@ def ledger(
         raise ValueError(f"colluding must be below the size of the cohort, {run.sizes['client']}, got {colluding}")
     if (last := int(run.client_id.max())) >= count.size:
         raise ValueError(f"data must hold all clients of the run, 0 to {last}, got {count.size} clients")
-    accountant = ACCOUNTANTS.get(type(algorithm.release), sums.unknown)
+    check_made_by(algorithm, count, run)
     question = Question(run, count, delta, colluding, lipschitz, algorithm.steps, algorithm.period, algorithm.by_coins)
-    if (np.diff(np.sort(run.client_id.values, axis=1), axis=1) == 0).any():
+    return with_what_is_unknown(_entries(algorithm, question), run)
+
+
+def _entries(algorithm: Algorithm, question: Question) -> list[Entry]:
+    if (np.diff(np.sort(question.run.client_id.values, axis=1), axis=1) == 0).any():
         return [
             no_guarantee("anybody", sums.DATA, "a client is in a round twice: its data count twice, its noise once")
         ]
+    accountant = ACCOUNTANTS.get(type(algorithm.release), sums.unknown)
     found = accountant(algorithm.release, question)
     if not isinstance(algorithm.release, releases.LocalNoise | NoneType):
         found = [*found, *local_noise.every_step(question)]

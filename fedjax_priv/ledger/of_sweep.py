@@ -10,11 +10,12 @@ from fedjax_priv.base import Algorithm, ClientData
 from fedjax_priv.ledger.by_round import epsilon_by_round
 from fedjax_priv.ledger.run_alone import run_alone
 from fedjax_priv.runs.grid import Axis, Grid, Point, checked_grid
+from fedjax_priv.runs.records import mechanism
 from fedjax_priv.runs.shared_programs import axis_kinds
 
 _READ = (
     "client_id", "trains", "counted", "status", "join_probability", "gain", "up_bytes", "staleness", "factor", "level",
-    "sat_out", "antenna_gains", "coefficient_real", "coefficient_imaginary",
+    "sat_out", mechanism.NAME, "antenna_gains", "coefficient_real", "coefficient_imaginary",
 )  # fmt: skip
 """Of a run, by accountants. They are given nothing else, so that runs which share an answer are alike in all of it."""
 
@@ -84,11 +85,16 @@ def _made(
 def _question(algorithm: Algorithm, run: xr.Dataset, data: ClientData) -> tuple:
     """All that an accountant reads, as bytes."""
     leaves, structure = jax.tree.flatten((algorithm.release, algorithm.steps, data.count))
-    read = [values for name in run.data_vars for values in (str(name), run[name].values)]
+    read = [values for name in run.data_vars for values in (str(name), _plain(run[name].values))]
     bytes_of = lambda a: a if isinstance(a, str) or callable(a) else (np.asarray(a).tobytes(), np.shape(a))
     lies = () if algorithm.lying_server is None else algorithm.lying_server.lies
     said = run.attrs.get("num_params"), algorithm.period, algorithm.by_coins
     return (structure, lies, said, *map(bytes_of, leaves), *map(bytes_of, read))
+
+
+def _plain(values: np.ndarray) -> np.ndarray | str:
+    """Texts of a file are objects, whose bytes are addresses."""
+    return values if values.dtype.kind in "biufc" else str(values.tolist())
 
 
 def _joined(found: Mapping[Point, xr.DataArray], grid: Grid, result: xr.Dataset, delta: float) -> xr.DataArray:

@@ -24,7 +24,7 @@ from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.programs.kept_programs import KeptPrograms
 from fedjax_priv.runs.programs.pool_program import lower_pool_run
 from fedjax_priv.runs.programs.run_program import Inputs, Lowered, lower_runs
-from fedjax_priv.runs.records import result_dataset, run_writer
+from fedjax_priv.runs.records import mechanism, result_dataset, run_writer
 from fedjax_priv.runs.records.digests import digest
 from fedjax_priv.runs.records.manifest import manifest_with
 from fedjax_priv.runs.records.result_dataset import Chunk
@@ -73,7 +73,8 @@ def simulate(
       - `loss`, `trains`, `counted`, `client_id` `[round, client]`, `status` `[round]`, `group_status` `[round, group]`;
       - `up_bytes`, `down_bytes` `[phase, round, client]`, float64;
       - a variable per metric, and `seconds`, the time that the rounds so far took, `[evaluation]`;
-      - `params` `[parameter]`, the final parameters, ravelled.
+      - `params` `[parameter]`, the final parameters, ravelled;
+      - `mechanism`, as JSON: release, local steps and sizes of the data, by which `ledger` knows the run again.
 
       Attributes: the manifest, `compile_seconds`, `rounds_done`, `failed_rounds`, `failed_because`, `caveats` and
       `interrupted`, which is 1 if Ctrl-C ended the run early: the dataset then has the finished chunks. Ctrl-C before
@@ -129,12 +130,13 @@ def simulate_kept(
             return writer.read_result()
         compiled, chunks = lowered.compile(), list[Chunk]()
         attrs = about | {"caveats": " / ".join(algorithm.caveats)} | compiled.attrs
+        stated = mechanism.of(algorithm, data.count)
         return run_to_the_end(
             lambda hooks: _collect(
                 run_chunks(compiled, inputs, chunk_lengths(rounds, every), hooks), chunks, update
             ),
             chunks,
-            result=lambda **ended: result_dataset.dataset(chunks, compiled.empty, attrs | ended),
+            result=lambda **ended: result_dataset.dataset(chunks, compiled.empty, attrs | ended, stated=stated),
             so_far=lambda: f"{chunks[-1].rounds} of {rounds} rounds",
             writer=writer,
             log=log,

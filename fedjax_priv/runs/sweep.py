@@ -145,7 +145,7 @@ def _runs(wave: Wave) -> dict[Point, xr.Dataset]:
     """The dataset of each run of a finished wave."""
     runs = {}
     for number, point in enumerate(wave.points):
-        run = result_dataset.dataset(wave.chunks, wave.chunks[0], {}, run=number)
+        run = result_dataset.dataset(wave.chunks, wave.chunks[0], {}, stated=wave.stated[number], run=number)
         seconds = run.seconds / len(wave.points)
         seconds.attrs = run.seconds.attrs | {"long_name": "time of the wave, divided by its runs"}
         failed = xr.DataArray(run.attrs["failed_rounds"], attrs={"long_name": "rounds that failed"})

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -26,7 +26,7 @@ from fedjax_priv.runs.programs.evaluation import Evaluate
 from fedjax_priv.runs.programs.layout import Layout
 from fedjax_priv.runs.programs.lowering import free_bytes
 from fedjax_priv.runs.programs.run_program import CompiledRuns, Inputs, Lowered, lower_runs
-from fedjax_priv.runs.records import result_dataset
+from fedjax_priv.runs.records import mechanism, result_dataset
 from fedjax_priv.runs.records.digests import digest
 from fedjax_priv.runs.records.result_dataset import Chunk
 from fedjax_priv.runs.records.run_writer import RunWriter
@@ -43,6 +43,7 @@ class Wave(NamedTuple):
 
     points: Sequence[Point]
     chunks: Sequence[Chunk]
+    stated: Sequence[Mapping[str, Any]]  # `mechanism.of` of each run
 
 
 class Waves:
@@ -75,6 +76,7 @@ class Waves:
         self.lengths, self.evaluate, self.over, self.at_once, self.memory = lengths, evaluate, over, at_once, memory
         self.kinds = axis_kinds(grid, make, data, static)
         self.shared = points_by_program(grid, self.kinds)
+        self.stated = dict[Point, Mapping[str, Any]]()
         if not _is_init(params):
             check_params(params)
         if not callable(data):
@@ -126,7 +128,7 @@ class Waves:
                 for chunk in run_chunks(compiled(), inputs, self.lengths, hooks, points=labels, wave=number):
                     result_dataset.add(chunk, chunks)
             self.attrs["waves"] += 1
-            yield Wave(points, chunks)
+            yield Wave(points, chunks, [self.stated[point] for point in points])
 
     def check(self, writer: RunWriter) -> None:
         """Checks that a finished sweep depended on the same things as this one.
@@ -144,6 +146,7 @@ class Waves:
             programs = {}
             for points in shared.by_data.values():
                 data = self._data_at(points[0], writer)
+                self.stated |= {point: mechanism.of(self._algorithm(shared, point), data.count) for point in points}
                 where = self._layout(shared, points, data, writer)
                 placed = processes.place(data, where.data)
                 shapes = tuple((a.shape, str(a.dtype)) for a in jax.tree.leaves(data))

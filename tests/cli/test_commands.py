@@ -136,7 +136,7 @@ def asked(monkeypatch, folder):
 
     def simulate(*args, **kwargs):
         calls.append((args, kwargs))
-        return run_folder.load(folder).assign_attrs(interrupted=1)
+        return run_folder.load(folder).drop_vars("mechanism").assign_attrs(interrupted=1)
 
     monkeypatch.setattr(commands, "simulate_kept", simulate)
     return calls

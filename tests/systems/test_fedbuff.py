@@ -124,7 +124,7 @@ def test_a_run_goes_on_with_its_jobs_under_way(tmp_path):
         np.testing.assert_array_equal(resumed[name], whole.measured[name])
     np.testing.assert_array_equal(resumed.client_id, whole.client)
     np.testing.assert_allclose(resumed.loss, whole.loss, rtol=1e-6)
-    (device, _, server) = ledger(private(), resumed, DATA, delta=1e-5)
+    (device, _, server) = ledger(private(), resumed.drop_vars("mechanism"), DATA, delta=1e-5)
     assert worst(device.proved) and server.proved.epsilon is None
 
 

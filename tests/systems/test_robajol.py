@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedjax_priv import simulate
 from fedjax_priv.aggregators import (
     centered_clipping,
     geometric_median,
@@ -21,7 +20,7 @@ from fedjax_priv.base import Received
 from fedjax_priv.crypto.sketch import Projection, Sketched, projection
 from fedjax_priv.layers import jl
 from fedjax_priv.layers.sparsification import Sparse
-from fedjax_priv.ledger import ledger, worst
+from fedjax_priv.ledger import ledger, planned, worst
 from fedjax_priv.systems import compose, robajol
 from helpers import of_the_round, one_round, refuses, targets
 
@@ -195,7 +194,7 @@ def of_noise(k, sigma=4.0):
 
 @functools.cache
 def four_rounds():
-    return simulate(of_noise(K), KEY, jnp.zeros(D), targets(N, D), rounds=4, progress=False)
+    return planned(of_noise(K), KEY, jnp.zeros(D), targets(N, D), 4)
 
 
 def figures(*noise):

@@ -194,13 +194,8 @@ def test_two_vectors_go_down_and_two_up():
     np.testing.assert_array_equal(info.bits["upload"].up, 2 * 32 * D * info.counted)
 
 
-@functools.cache
-def simulated():
-    return simulate(made(), KEY, jnp.asarray(START), DATA, rounds=2, progress=False)
-
-
 def test_a_run_records_no_vector():
-    run = simulated()
+    run = simulate(made(), KEY, jnp.asarray(START), DATA, rounds=2, progress=False)
     assert not [name for name in run.data_vars if "control" in str(name)]
     assert (run.down_bytes.sel(phase="model") == 2 * 4 * D).all()
 
@@ -276,8 +271,12 @@ def test_who_takes_another_number_of_steps_than_all_others_is_read_from_both_sum
     np.testing.assert_allclose(read_from_sums([16] * N)[0], 0, atol=2e-5)  # equal steps: the second sum is the first
 
 
+def two_rounds():
+    return ledger.planned(made(), KEY, jnp.asarray(START), DATA, 2)
+
+
 def test_the_ledger_says_for_whom_two_sums_are_one():
-    notes = [entry.note for entry in ledger.ledger(made(secure=True), simulated(), DATA, delta=1e-5)]
+    notes = [entry.note for entry in ledger.ledger(made(secure=True), two_rounds(), DATA, delta=1e-5)]
     assert all("nothing else but" in note and f" {EQUAL_STEPS};" in note for note in notes)
 
 
@@ -287,9 +286,9 @@ NOISY = dict(sample_clip=1.0, gradient_noise=2.0, num_epochs=1, batch_size=1)
 @pytest.mark.parametrize("secure", [False, True])
 def test_the_ledger_has_no_guarantee_but_for_noisy_steps(secure):
     how = dict(secure=secure, elide=True)
-    for entry in ledger.ledger(made(**how), simulated(), DATA, delta=1e-5):
+    for entry in ledger.ledger(made(**how), two_rounds(), DATA, delta=1e-5):
         assert entry.proved.epsilon is None and "no noise is added" in entry.proved.why
-    noisy = ledger.ledger(made(trained(**NOISY), **how), simulated(), DATA, delta=1e-5)
+    noisy = ledger.ledger(made(trained(**NOISY), **how), two_rounds(), DATA, delta=1e-5)
     assert {entry.view for entry in noisy if entry.proved.epsilon is not None} == {"everybody"}
 
 

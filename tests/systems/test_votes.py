@@ -12,7 +12,7 @@ from fedjax_priv.attacks import mimic, sign_flip
 from fedjax_priv.base import ClientData
 from fedjax_priv.channels import constant, recorded
 from fedjax_priv.clients import everyone
-from fedjax_priv.ledger import ledger
+from fedjax_priv.ledger import ledger, planned
 from fedjax_priv.ledger.entry import worst
 from fedjax_priv.runs.failures import EveryRoundFailed
 from fedjax_priv.runs.simulation import simulate
@@ -167,7 +167,7 @@ GAIN[0, 1] = 0.1  # client 1 is silent in the first round
 def five():
     """Who sent: the same, whatever is sent."""
     system = vote(truncation=0.2, fading=recorded(GAIN))
-    return simulate(system, KEY, jnp.zeros(9), FIVE, rounds=ROUNDS, progress=False)
+    return planned(system, KEY, jnp.zeros(9), FIVE, ROUNDS)
 
 
 def epsilons(**how):
@@ -229,7 +229,7 @@ def test_a_vote_that_does_not_count_was_heard_all_the_same():
 
 def test_phases_that_nobody_knows_have_no_figure_but_that_of_own_noise():
     data = targets(5, 9)
-    run = simulate(two_tone_vote(towards_target(), mesh=None), KEY, jnp.zeros(9), data, rounds=2, progress=False)
+    run = planned(two_tone_vote(towards_target(), mesh=None), KEY, jnp.zeros(9), data, 2)
     for noise, expected in (({}, None), ({"clip": 0.3, "noise_variance": 4.0}, gaussian.epsilon(1e-5, 0.3 * 2**0.5))):
         (entry,) = ledger(two_tone_vote(towards_target(), mesh=None, **noise), run, data, delta=1e-5)
         assert worst(entry.proved) == (expected if expected is None else pytest.approx(expected))

@@ -25,6 +25,7 @@ def audited(case: Case, run: xr.Dataset, small: Setting) -> Finding:
       small: the setting with that model.
     """
     system = case.make(small.local(case))
+    run = run.drop_vars("mechanism")  # `turned` states no steps; at a factor of 1 it changes none
     at = lambda delta: [each for each in ledger(system, run, small.clients, delta=delta) if each.view == "server"][:1]
     make = lambda local, observe: case.make(local, observe=observe, mesh=None, **case.audited)
     subject = Subject(make, small.local(case), small.loss, small.params, small.clients, system.release)

@@ -10,6 +10,7 @@
   `run_folder.save` writes it).
 
 `run_folder` makes the folder and reads it, `owner_lock` keeps other processes out of it, `run_list` finds the runs
-below a folder, `digests` hashes arrays, `measured_names` renames measured variables that have the name of an axis, and
-`atomic_file` writes a file whole or not at all.
+below a folder, `digests` hashes arrays, `mechanism` writes down what privacy rests on besides who came,
+`measured_names` renames measured variables that have the name of an axis, and `atomic_file` writes a file whole or not
+at all.
 """

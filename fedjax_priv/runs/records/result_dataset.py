@@ -13,10 +13,12 @@ from jaxtyping import PyTree
 from fedjax_priv import _validate
 from fedjax_priv.base import Bits, absent
 from fedjax_priv.interchange.numpy_arrays import as_numpy_type
+from fedjax_priv.runs.records import mechanism
 from fedjax_priv.status import describe
 
 VARIABLES = (
     "loss", "trains", "counted", "client_id", "status", "group_status", "up_bytes", "down_bytes", "seconds", "params",
+    mechanism.NAME,
 )  # fmt: skip
 DIMENSIONS = ("round", "client", "group", "phase", "evaluation", "parameter")
 RESERVED = {*VARIABLES, *DIMENSIONS, "run", "failed_rounds", "failed_because", "epsilon", "adversary"}
@@ -90,13 +92,16 @@ def names(info: Mapping[str, Any], *marks: str) -> list[str]:
     return [name.partition("/")[2] for name in info if name.startswith(marks or (MEASURED, OBSERVED))]
 
 
-def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, run: int = 0) -> xr.Dataset:
+def dataset(
+    chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, stated: Mapping[str, Any], run: int = 0
+) -> xr.Dataset:
     """Joins the chunks of a run.
 
     Args:
       chunks: finished chunks in order; the first one has no round, but the evaluation before the run.
       empty: a chunk without a round, for shapes, names and the parameters when `chunks` has none.
       attrs: attributes of the result.
+      stated: the run's `mechanism.of`.
       run: which run of the wave.
 
     Returns:
@@ -114,6 +119,7 @@ def dataset(chunks: Sequence[Chunk], empty: Chunk, attrs: Mapping[str, Any], *, 
         | {
             "seconds": (("evaluation",), seconds, {"long_name": "time the rounds so far took", "units": "s"}),
             "params": (("parameter",), (chunks or [empty])[-1].params[run], {"long_name": "final parameters"}),
+            mechanism.NAME: ((), mechanism.text(stated, clients), mechanism.ABOUT),
         },
         coords={
             "round": ("round", np.arange(1, rounds + 1, dtype=np.int32), {"long_name": "round, the first is 1"}),
