@@ -16,6 +16,16 @@ def who_sent(run: xr.Dataset, num_clients: int) -> np.ndarray:
     return arrived
 
 
+def rounds_apart(run: xr.Dataset) -> float:
+    """The fewest rounds from one upload of a client that arrived to its next; inf where none sent two."""
+    rounds, places = np.nonzero(came(run))
+    client = run.client_id.values[rounds, places]
+    order = np.lexsort((rounds, client))
+    again = np.diff(client[order]) == 0
+    apart = np.diff(rounds[order])[again]
+    return float(apart.min()) if apart.size else np.inf
+
+
 def spent_by_client(squares: np.ndarray, client: np.ndarray, num_clients: int) -> tuple[np.ndarray, np.ndarray]:
     """The sum of each client, `[n]`, and the largest of any after each round, `[rounds]`.
 

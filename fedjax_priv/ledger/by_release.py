@@ -73,9 +73,9 @@ def ledger(
 
     Raises:
       ValueError: an argument outside its range, a sweep or a point that was not run, no round, a run that lacks earlier
-        rounds than its last or places of its cohorts, or one of another algorithm or other data; of functions, such as
-        `level`, and of samples it is not known. A run without `mechanism`, as older versions made it, is not compared,
-        and the notes say so.
+        rounds than its last or places of its cohorts, several runs in a row, or one of another algorithm or other data.
+        Of functions, such as `level`, and of samples this is not known. A run without `mechanism`, as older versions
+        made it, is not compared, and the notes say so.
     """
     _validate.part(Algorithm, "systems.dp_fedavg(...)", algorithm=algorithm)
     _validate.part(xr.Dataset, "simulate(...)", run=run)

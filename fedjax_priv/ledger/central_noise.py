@@ -15,7 +15,7 @@ import numpy as np
 import xarray as xr
 
 from fedjax_priv.ledger import correlated_noise
-from fedjax_priv.ledger.by_client import came, spent_by_client
+from fedjax_priv.ledger.by_client import came, rounds_apart, spent_by_client
 from fedjax_priv.ledger.entry import FORGETTING, Entry, Figure, Question, no_guarantee, none, worst
 from fedjax_priv.ledger.prefixes import by_prefix
 from fedjax_priv.ledger.sampled_rounds import hidden_by_coins, round_of
@@ -53,6 +53,10 @@ def entries(release: CentralNoise, question: Question) -> list[Entry]:
     z = float(release.noise_multiplier)
     if not z:
         return [no_guarantee("anybody", ADJACENT["replacement"], "updates are clipped and no noise is added")]
+    apart, least = rounds_apart(question.run), release.participation.separation
+    if apart < least:
+        why = f"a client came again after {apart:.0f} rounds, and the accountant counts on {least}"
+        return [no_guarantee("anybody", ADJACENT["replacement"], why)]
     same_cohort: list[Neighbours] = ["zero-out", "replacement"]
     known = _known(release, question) if release.correlation is None else _correlated(release, question, hidden=False)
     hidden = _outside(release, question)

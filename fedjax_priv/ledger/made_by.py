@@ -18,10 +18,13 @@ def check_made_by(algorithm: Algorithm, count: np.ndarray, run: xr.Dataset) -> N
     """Raises ValueError if the run says that it was made otherwise."""
     if mechanism.NAME not in run:
         return
+    if run[mechanism.NAME].ndim:
+        raise ValueError("run must be one run, got several in a row: of one key they have the same noise")
+    if "round" not in run.coords:
+        raise ValueError("run must have the coordinate round, by which it is whole, got none")
     here = mechanism.text(mechanism.of(algorithm, count), run.sizes["client"])
-    for there in dict.fromkeys(map(str, run[mechanism.NAME].values.ravel())):
-        for name, now, before in mechanism.differences(here, there):
-            raise ValueError(_refused(name, now, before))
+    for name, now, before in mechanism.differences(here, run[mechanism.NAME].item()):
+        raise ValueError(_refused(name, now, before))
 
 
 def _refused(name: str, now: Any, before: Any) -> str:

@@ -8,14 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from audit.test_breaks import LOSS, run_of
+from audit.test_breaks import LOSS
 
 from fedjax_priv.audit import Subject, findings
 from fedjax_priv.audit.canaries import no_samples, sending
 from fedjax_priv.audit.over_rounds import _weighted
 from fedjax_priv.audit.readings import along, between_rounds
 from fedjax_priv.audit.worlds import Seen
-from fedjax_priv.ledger import ledger
+from fedjax_priv.ledger import ledger, planned
 from fedjax_priv.ledger.correlated_noise import noise_rows, sensitivity
 from fedjax_priv.server_noise import banded, banded_inverse, buffered, tree
 from fedjax_priv.systems import dp_fedavg
@@ -105,7 +105,8 @@ def test_separation_that_is_not_kept_is_contradicted():
     in_turn, always = system(sampling_rate=1.0, separation=APART), system()
     local, data = sending(jnp.zeros((CLIENTS, SIZE))), no_samples(CLIENTS)
     release = in_turn(local, None).release
-    every = ledger(in_turn(local, None), run_of(1, N), data, delta=DELTA)
+    plan = planned(in_turn(local, None), jax.random.key(0), jnp.zeros(SIZE), data, N)
+    every = ledger(in_turn(local, None), plan, data, delta=DELTA)
     entries = [one for one in every if (one.view, one.neighbours) == ("device", "zero-out")]
     (entry,) = entries
     assert entry.gaussian and entry.proved.epsilon == pytest.approx(cn.epsilon(DELTA, Z, 2**0.5))

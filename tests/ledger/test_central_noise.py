@@ -18,6 +18,8 @@ from fedjax_priv.theory.sampled_gaussian import Round
 N, ROUNDS, DELTA, Z = 8, 6, 1e-5, 1.5
 DATA = ClientData((jnp.zeros((N, 2, 3)), jnp.zeros((N, 2), jnp.int32)), jnp.full(N, 2, jnp.int32))
 COHORTS = np.array([[0, 1], [0, 2], [3, 4], [0, 5], [5, 6], [1, 2]])
+TURNS = np.array([[0, 4], [1, 5], [2, 6], [3, 7], [0, 4], [1, 5]])
+"""Rounds of a client are four apart."""
 
 
 def training(**how):
@@ -109,12 +111,12 @@ def test_the_source_of_a_figure_is_of_its_sampling():
 
 
 def test_groups_that_take_turns_spend_a_round_in_so_many():
-    found = figures(entries(sampling_rate=0.25, separation=4))
+    found = figures(entries(TURNS, sampling_rate=0.25, separation=4))
     assert found["outsider", "add/remove"] == pytest.approx(poisson("add/remove", 2), rel=1e-6)
 
 
 def test_separated_rounds_are_counted_and_not_amplified():
-    found = figures(entries(cohort_size=2, separation=4))
+    found = figures(entries(TURNS, cohort_size=2, separation=4))
     assert found["outsider", "zero-out"] == pytest.approx(gaussian.epsilon(DELTA, np.sqrt(2) / Z))
     assert ("outsider", "add/remove") not in found
 
@@ -160,7 +162,7 @@ TWO_BANDS = server_noise.banded((1.0, 0.5))
 
 def test_correlated_noise_is_one_mechanism_for_all_rounds():
     """Two rounds of a client that are three apart touch no common row of two bands: mu = sqrt(2 * 1.25) / z."""
-    found = entries(cohort_size=2, separation=3, noise=TWO_BANDS)
+    found = entries(TURNS, cohort_size=2, separation=3, noise=TWO_BANDS)
     assert figures(found)["outsider", "zero-out"] == pytest.approx(gaussian.epsilon(DELTA, np.sqrt(2.5) / Z))
     assert figures(found)["device", "replacement"] == pytest.approx(gaussian.epsilon(DELTA, 2 * np.sqrt(2.5) / Z))
     assert found[0].proved.by_round is not None
@@ -169,7 +171,7 @@ def test_correlated_noise_is_one_mechanism_for_all_rounds():
 
 
 def test_coins_under_correlated_noise_leave_no_gaussian_mechanism_but_for_who_sees_them():
-    found = entries(sampling_rate=0.25, separation=2, noise=TWO_BANDS)
+    found = entries(TURNS, sampling_rate=0.25, separation=2, noise=TWO_BANDS)
     whole = {(entry.view, entry.neighbours): entry.gaussian for entry in found[:-1]}
     assert whole == {(view, kind): view == "device" for view, kind in whole} and len(whole) == 4
     eps = figures(found)
@@ -179,7 +181,7 @@ def test_coins_under_correlated_noise_leave_no_gaussian_mechanism_but_for_who_se
 def test_eps_after_each_round_ends_at_the_figure():
     ways: list[dict[str, Any]] = [{"sampling_rate": 0.25}, {"cohort_size": 2}, {"cohort_size": 2, "separation": 3}]
     for how in ways:
-        for entry in entries(**how):
+        for entry in entries(TURNS, **how):
             if entry.proved.by_round is not None:
                 found = entry.proved.by_round()
                 assert found.shape == (ROUNDS,) and (np.diff(found) >= 0).all()

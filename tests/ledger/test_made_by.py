@@ -16,6 +16,7 @@ from fedjax_priv.ledger import epsilon_by_round, epsilon_of_sweep, ledger, plann
 from fedjax_priv.ledger.made_by import UNKNOWN
 from fedjax_priv.runs.records import mechanism, run_folder
 from fedjax_priv.runs.records.run_writer import Keep
+from fedjax_priv.theory import gaussian
 
 NOISES = {"noise_multiplier": [1.0, 5.0], "seed": [0, 1]}
 
@@ -136,16 +137,30 @@ def test_other_data_and_parts_of_cohorts_are_refused():
     ledger(system, run.isel(round=slice(0, 1)), DATA, delta=DELTA)
 
 
-def test_joined_runs_must_be_of_one_system():
-    first, loud = (made_by(central(z)) for z in (1.0, 5.0))
-    later = loud.assign_coords(round=[3, 4])
-    joined = xr.concat([first, later], "round", data_vars="all")
-    for z in (1.0, 5.0):
-        with pytest.raises(ValueError, match="^algorithm must be that of run, whose release.noise_multiplier is"):
-            ledger(central(z), joined, DATA, delta=DELTA)
-    both = xr.concat([first, first.assign_coords(round=[3, 4])], "round", data_vars="all")
-    found, whole = (ledger(central(), run, DATA, delta=DELTA)[0] for run in (both, made_by(central(), rounds=4)))
-    assert worst(found.proved) == worst(whole.proved)
+def test_joined_runs_and_rounds_without_numbers_are_refused():
+    """Runs of one key, joined, have the same noise twice."""
+    run = made_by(central())
+    joined = xr.concat([run, run.assign_coords(round=[3, 4])], "round", data_vars="all")
+    with pytest.raises(ValueError, match="^run must be one run, got several in a row: of one key they have the same"):
+        ledger(central(), joined, DATA, delta=DELTA)
+    with pytest.raises(ValueError, match="^run must have the coordinate round, by which it is whole, got none$"):
+        ledger(central(), run.isel(round=[1]).drop_vars("round"), DATA, delta=DELTA)
+
+
+def test_who_comes_again_sooner_than_the_accountant_counts_on_has_no_figure():
+    """Two plans in a row: client 3 is in four of eight rounds, where a client may be in three; a place that sends
+    nothing does not count."""
+    system = central(sampling_rate=None, cohort_size=2, separation=3)
+    plan = planned(system, KEY, PARAMS, DATA, 8)
+    client = np.array([[0, 3], [1, 4], [2, 5], [0, 3], [3, 1], [4, 2], [5, 0], [3, 1]])
+    joined = plan.assign(client_id=(("round", "client"), client))
+    (entry,) = ledger(system, joined, DATA, delta=DELTA)
+    assert entry.proved.why == "a client came again after 1 rounds, and the accountant counts on 3"
+    there = np.ones((1, 8, 2))
+    there[0, 4, 0] = 0
+    quiet = joined.assign(up_bytes=(joined.up_bytes.dims, there))
+    assert worst(ledger(system, quiet, DATA, delta=DELTA)[0].proved) == pytest.approx(gaussian.epsilon(DELTA, 3**0.5))
+    assert worst(ledger(system, plan, DATA, delta=DELTA)[0].proved) == pytest.approx(gaussian.epsilon(DELTA, 3**0.5))
 
 
 def test_a_sweep_says_it_at_each_point(tmp_path):
