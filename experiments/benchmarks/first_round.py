@@ -61,7 +61,7 @@ def of_system(system: str) -> dict[str, dict[str, float]]:
 
 
 def table(repeats: int) -> dict[str, object]:
-    """Medians over repeats, in which systems take turns."""
+    """Medians over repeats, in which systems take turns, and all `runs`."""
     alone, runs = [], []
     for _ in range(repeats):
         alone.append({name: process(arguments, {})[0] for name, arguments in ALONE.items()})
@@ -70,7 +70,7 @@ def table(repeats: int) -> dict[str, object]:
     found: dict[str, object] = {"cores": len(os.sched_getaffinity(0)), "alone": medians(alone)}
     for system in SYSTEMS:
         found[system] = {kind: medians([run[system][kind] for run in runs]) for kind in runs[0][system]}
-    return found
+    return found | {"runs": runs}
 
 
 def medians(each: list[dict[str, float]]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -24,6 +25,12 @@ SUMS = {
     "SecAgg, d = 159,010 | 100": "secagg:100", "SecAgg+, 20 neighbours | 100": "secagg_20_neighbours:100",
     "LightSecAgg | 100": "lightsecagg:100", "one-shot aggregation | 100": "one_shot:100",
     "pairwise masks alone in NumPy, d = 159,010 | 100": "numpy_masks:100",
+}  # fmt: skip
+
+
+FIRST_ROUND = {
+    "FedAvg": "fedavg", "wireless": "wireless", "CDP-FL": "cdp_fl", "SecAgg": "secagg",
+    "SparseSecAgg": "sparse_secagg", "FedREP": "fedrep",
 }  # fmt: skip
 
 
@@ -76,6 +83,16 @@ def test_secure_sums():
     found = stored("secure_sums/secure_sums.json")
     for row, name in SUMS.items():
         assert_row(SPEED, row, [found[name]["seconds"]])
+
+
+def test_the_first_round():
+    found = stored("scaling/first_round.json")
+    for row, name in FIRST_ROUND.items():
+        first, again, alone = (found[name][kind] for kind in ("first", "again", "one device"))
+        assert_row(SPEED, row, [first["whole"], first["compile"], alone["compile"], again["whole"]])
+    for name, text in (("import fedjax_priv", "import fedjax_priv"), ("--help", "fedjax-priv --help")):
+        (printed,) = re.findall(rf"`{text}` (?:takes )?([\d.]+) s", SPEED)
+        assert agrees(printed, found["alone"][name])
 
 
 def test_clipped_gradients():
