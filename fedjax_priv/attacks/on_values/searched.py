@@ -163,7 +163,7 @@ def furthest(
         def search(state: tuple, number: Int[Array, ""]) -> tuple[tuple, None]:
             """The start and the way down are tried here, too, so that the defence is compiled once."""
             best, largest, step, ahead, top = state
-            first, top = number == 0, jnp.where(number < evals, best, top)
+            first, top = number == 0, jnp.where(number <= evals, best, top)
             below = start + (top - start) * jnp.power(ratio, (number - evals + 1).astype(top.dtype))
             factor = jnp.where(first, best, jnp.where(number < evals, best + step, below))
             reached = distance(factor)

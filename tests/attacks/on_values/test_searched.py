@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedjax_priv import aggregators
-from fedjax_priv.attacks import alie, foe, optimal_alie, optimal_foe
+from fedjax_priv.attacks import alie, foe, furthest, optimal_alie, optimal_foe
 from fedjax_priv.base import Aggregator, Received
 from fedjax_priv.keys import named
 from helpers import refuses
@@ -121,6 +121,16 @@ def test_the_way_down_finds_a_worse_factor_that_the_first_step_went_over():
     harms = [float(harm(alie(float(z))(KEY, rows, honest, ~honest))) for z in grid]
     assert up == pytest.approx(10, rel=1e-3) and best == pytest.approx(grid[np.argmax(harms)], rel=1e-3)
     assert most == pytest.approx(max(harms), rel=1e-4) and most > 1.2 * found
+
+
+@pytest.mark.parametrize(("down", "found"), [(0, 10.0), (1, 8.0), (3, 6.4)])
+def test_the_way_down_starts_from_the_best_factor_also_if_that_was_tried_last(down, found):
+    """Harm peaks at 7: at 0 it is 3, at 10 it is 7, and then at 8, 6.4 and 5.12 it is 9, 9.4 and 8.12."""
+    honest = jnp.array([True, True, False])
+    line = lambda updates, honest: (jnp.zeros((1, 1)), jnp.ones((1, 1)))
+    attack = furthest(lambda rows: 10 - jnp.abs(rows[2] - 7), line, evals=2, down=down)
+    sent = jax.jit(attack)(KEY, jnp.zeros((3, 1)), honest, ~honest)
+    assert float(sent[0, 0]) == pytest.approx(found, rel=1e-6)
 
 
 def test_what_a_defence_refuses_with_nan_is_not_the_best():
